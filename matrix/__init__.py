@@ -1,0 +1,1 @@
+"""Cases, checks and results: does a model export, on which versions, with which specs?"""

@@ -1,0 +1,66 @@
+"""`torch.export.export` leaves on the live model what its `forward` stored while it was traced.
+
+Symptom: after an export the eager output is wrong (3.5 to 7 off for Phi3 longrope on transformers 5.21-5.23), and a
+second export fails with "fake mode ... doesn't match".
+Cause: non-strict export runs the real `forward` of the real module. An attribute or buffer that `forward` assigns
+then holds a FakeTensor. torch restores attributes that were tensors before, not those that are new.
+Can go: when `torch.export` restores every attribute of every module.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+_TABLES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+
+
+def with_state_kept(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `original` made to leave every module of the exported model as it was."""
+
+    def _export(mod: Any, *args: Any, **kwargs: Any) -> Any:
+        with _kept(mod):
+            return original(mod, *args, **kwargs)
+
+    return _export
+
+
+@contextmanager
+def _kept(model: Any) -> Iterator[None]:
+    states = [(module, dict(vars(module)), _tables(module)) for module in getattr(model, "modules", list)()]
+    try:
+        yield
+    finally:
+        for module, attributes, tables in states:
+            _give_back(vars(module), attributes)
+            for name, before in tables.items():
+                table = vars(module)[name]
+                table.clear()
+                table.update(before)
+
+
+def _tables(module: Any) -> dict[str, Any]:
+    return {name: table.copy() for name in _TABLES if (table := vars(module).get(name)) is not None}
+
+
+def _give_back(namespace: dict[str, Any], before: dict[str, Any]) -> None:
+    for name in namespace.keys() - before.keys():
+        del namespace[name]
+    for name, value in before.items():
+        if namespace.get(name, _kept) is not value:
+            namespace[name] = value
+
+
+SPECS = (
+    PatchingSpec(
+        id="torch-export-module-state",
+        targets=("torch.export._trace:_export",),
+        replacement=f"{__name__}:with_state_kept",
+        requires=("torch>=2.6",),
+        reason="What forward stores on its module while it is traced stays there: later eager calls are wrong.",
+        upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/modeling_rope_utils.py",),
+        proofs=("module_state",),
+        kind="wrap",
+    ),
+)

@@ -1,0 +1,183 @@
+"""`DynamicCache` is no pytree node, or one whose leaves do not fit a decoder's interface.
+
+Symptom: `torch.export` refuses a `DynamicCache` among the inputs. Where transformers registers it (4.50-4.55 when it
+is imported, later on request) all keys come before all values, and windows or layer types are lost on some versions.
+What is done: inside the scope the leaves are key 0, value 0, key 1, value 1, ... of the initialised layers. Layer
+types and windows are in the context. Counters are kept for a round trip and are no part of what is compared, so a
+graph that was traced at one past length takes every other. A registration by somebody else is taken over, and given
+back afterwards.
+Can go: when transformers registers the class itself with these leaves.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+_CACHE = "transformers.cache_utils"
+_LEAVES = ("keys", "values")
+
+
+@dataclass(frozen=True)
+class LayerLayout:
+    """What a layer is besides its keys and values.
+
+    Attributes:
+        name: class of the layer.
+        window: sliding window in tokens; None if it has none.
+        initialized: the layer has keys and values.
+        dropped: tokens that the layer has counted and no longer holds.
+        state: the other attributes, by reference; None where some exist in a graph only.
+    """
+
+    name: str
+    window: int | None
+    initialized: bool
+    dropped: int = field(default=0, compare=False)
+    state: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class CacheLayout:
+    """What a cache is besides its tensors; equal for caches that one graph can take."""
+
+    layers: tuple[LayerLayout, ...]
+    state: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+
+
+def node(original: None) -> dict[str, Any]:
+    """Return the arguments of `torch.utils._pytree.register_pytree_node` for `DynamicCache`."""
+    return {
+        "flatten_fn": flatten,
+        "unflatten_fn": unflatten,
+        "flatten_with_keys_fn": flatten_with_keys,
+        "serialized_type_name": "exportcompat.DynamicCache",
+        "to_dumpable_context": lambda layout: [[item.name, item.window, item.initialized] for item in layout.layers],
+        "from_dumpable_context": lambda rows: CacheLayout(tuple(LayerLayout(*row) for row in rows)),
+    }
+
+
+def flatten(cache: Any) -> tuple[list[Any], CacheLayout]:
+    """Return the leaves, `(batch, kv_heads, past, head_dim)` each, and the layout.
+
+    Raises:
+        TypeError: a layer is of a class that this spec does not know.
+    """
+    layouts = tuple(_layout(layer, index) for index, layer in enumerate(cache.layers))
+    leaves = [
+        getattr(layer, name)
+        for layer, layout in zip(cache.layers, layouts, strict=True)
+        if layout.initialized
+        for name in _LEAVES
+    ]
+    return leaves, CacheLayout(layouts, _state(cache, ("layers",)))
+
+
+def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], CacheLayout]:
+    """Return `flatten(cache)` with the names `0.key`, `0.value`, `1.key`, ... for the leaves."""
+    from torch.utils._pytree import MappingKey
+
+    leaves, layout = flatten(cache)
+    indices = [index for index, layer in enumerate(layout.layers) if layer.initialized]
+    names = [f"{index}.{name}" for index in indices for name in ("key", "value")]
+    return [(MappingKey(name), leaf) for name, leaf in zip(names, leaves, strict=True)], layout
+
+
+def unflatten(leaves: Iterable[Any], layout: CacheLayout) -> Any:
+    """Return a cache with the leaves and the layout.
+
+    Raises:
+        ValueError: the cache is traced and one of its layers has dropped tokens.
+    """
+    from transformers import DynamicCache
+
+    cache = DynamicCache() if layout.state is None else DynamicCache.__new__(DynamicCache)
+    vars(cache).update(layout.state or {})
+    rest = iter(leaves)
+    cache.layers = [_layer(item, rest) for item in layout.layers]
+    return cache
+
+
+def _layout(layer: Any, index: int) -> LayerLayout:
+    from transformers import cache_utils
+
+    known = [getattr(cache_utils, name, None) for name in ("DynamicLayer", "DynamicSlidingWindowLayer")]
+    if type(layer) not in known:
+        raise TypeError(
+            f"spec 'dynamic-cache-pytree': layer {index} of the cache is a {type(layer).__name__}; only DynamicLayer "
+            "and DynamicSlidingWindowLayer are flattened. Pass a cache of those, or register the class as a pytree "
+            "node yourself and exclude this id"
+        )
+    initialized = layer.keys is not None and getattr(layer, "is_initialized", True)
+    held = layer.keys.shape[-2] if initialized and hasattr(layer.keys, "shape") else 0
+    # In a graph the counter is symbolic, and equal to what is held: `_describe` has seen to it.
+    counted = getattr(layer, "cumulative_length", held)
+    dropped = counted - held if type(counted) is type(held) is int else 0
+    window = getattr(layer, "sliding_window", None)
+    return LayerLayout(type(layer).__name__, window, initialized, dropped, _state(layer, _LEAVES))
+
+
+def _state(owner: Any, leaves: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the attributes besides the leaves. torch copies contexts, and what is traced cannot be copied."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    state = {name: value for name, value in vars(owner).items() if name not in leaves}
+    is_traced = any(isinstance(value, (FakeTensor, torch.SymInt)) for value in state.values())
+    return None if is_traced else state
+
+
+def _layer(layout: LayerLayout, leaves: Any) -> Any:
+    layer = _empty(layout)
+    if layout.initialized:
+        layer.keys, layer.values = next(leaves), next(leaves)
+        layer.is_initialized = True
+        _describe(layer, layout)
+    return layer
+
+
+def _empty(layout: LayerLayout) -> Any:
+    from transformers import cache_utils
+
+    cls = getattr(cache_utils, layout.name)
+    if layout.state is None:
+        return cls() if layout.window is None else cls(sliding_window=layout.window)
+    layer = cls.__new__(cls)
+    vars(layer).update({"keys": None, "values": None, **layout.state})
+    return layer
+
+
+def _describe(layer: Any, layout: LayerLayout) -> None:
+    """Set what follows from the keys; leaves of another kind than tensors (shapes, names) have nothing to follow."""
+    from ._tracing import is_traced
+
+    if not hasattr(layer.keys, "new_empty"):
+        return
+    layer.dtype, layer.device = layer.keys.dtype, layer.keys.device
+    if not hasattr(layer, "cumulative_length"):
+        return
+    if is_traced(layer.keys) and layout.dropped:
+        raise ValueError(
+            f"spec 'dynamic-cache-pytree': the sample cache has dropped {layout.dropped} tokens of a sliding window "
+            f"({layout.window}), but a graph takes the full past. Make the sample cache inside apply_patches(), or "
+            "with a past that is shorter than the window: the axis is dynamic"
+        )
+    layer.cumulative_length = layout.dropped + layer.keys.shape[-2]
+
+
+SPECS = (
+    PatchingSpec(
+        id="dynamic-cache-pytree",
+        targets=(f"pytree({_CACHE}:DynamicCache)",),
+        replacement=f"{__name__}:node",
+        requires=("transformers>=4.54", "torch>=2.6"),
+        reason="A DynamicCache cannot be an input or an output of a graph, or its leaves are in another order.",
+        upstream=(
+            "https://github.com/huggingface/transformers/issues/36311",
+            "https://github.com/huggingface/transformers/issues/47900",
+        ),
+        proofs=("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic"),
+        kind="pytree",
+    ),
+)

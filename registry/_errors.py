@@ -1,0 +1,71 @@
+"""Every error of the package. Each names the id, what was wanted, what was found and what to do."""
+
+from collections.abc import Sequence
+
+
+class ExportCompatError(Exception):
+    """Base class of every error that this package raises on purpose."""
+
+
+class SpecError(ExportCompatError, ValueError):
+    """A `PatchingSpec` is malformed. Raised while it is being built."""
+
+
+class DuplicateSpecError(SpecError):
+    """Two specs claim the same id and versions, or the same target and versions."""
+
+
+class UnknownSpecError(ExportCompatError, LookupError):
+    """The caller named an id that no spec has."""
+
+
+class NotApplicableError(ExportCompatError):
+    """The caller named an id that cannot apply to what is installed."""
+
+
+class TargetError(ExportCompatError):
+    """A target of a spec cannot be found although its versions are in range."""
+
+
+class ModuleMissingError(TargetError):
+    """The module of a target does not exist."""
+
+
+class ClassMissingError(TargetError):
+    """The class (or other owner) of a target does not exist in its module."""
+
+
+class AttributeMissingError(TargetError):
+    """The attribute or mapping item of a target does not exist."""
+
+
+class DriftError(ExportCompatError):
+    """A target's source or signature is not one that the spec was proved against."""
+
+
+class DriftWarning(UserWarning):
+    """A target's source or signature is not one that the spec was proved against."""
+
+
+class ConflictError(ExportCompatError):
+    """A target is already replaced by another spec."""
+
+
+class MissingExtraError(ExportCompatError, ImportError):
+    """A feature needs a package that is not installed."""
+
+
+class RestoreError(ExportCompatError):
+    """Some targets could not be given back when a scope ended.
+
+    Attributes:
+        errors: one `(target, exception)` for each target that is still replaced.
+    """
+
+    def __init__(self, errors: Sequence[tuple[str, BaseException]]) -> None:
+        self.errors = tuple(errors)
+        lines = "".join(f"\n  {target}: {type(error).__name__}: {error}" for target, error in errors)
+        super().__init__(
+            f"{len(self.errors)} of the patched targets could not be given back; all others were.{lines}\n"
+            "Their replacements now only call the original. Start a new process to be sure."
+        )

@@ -1,0 +1,70 @@
+"""`Registry`: the specs that are known. It records; it neither selects nor applies."""
+
+from collections.abc import Iterable, Iterator
+
+from ._errors import DuplicateSpecError, UnknownSpecError
+from ._fingerprint import Fingerprints
+from ._spec import PatchingSpec
+from ._versions import ranges_overlap
+
+
+class Registry:
+    """An ordered set of specs in which no target has two specs for the same versions.
+
+    Args:
+        specs: added in order.
+        fingerprints: the sources that the specs were proved against; None knows none, and then none is drift.
+
+    Raises:
+        DuplicateSpecError: see `add`.
+    """
+
+    def __init__(self, specs: Iterable[PatchingSpec] = (), *, fingerprints: Fingerprints | None = None) -> None:
+        self._specs: list[PatchingSpec] = []
+        self.fingerprints = fingerprints
+        for spec in specs:
+            self.add(spec)
+
+    def add(self, spec: PatchingSpec) -> None:
+        """Add `spec`.
+
+        Raises:
+            DuplicateSpecError: another spec has the same id, or the same target, for some of the same versions. The
+                message names both definers.
+        """
+        for other in self._specs:
+            same_id = spec.id == other.id
+            shared = set(spec.targets) & set(other.targets)
+            if (same_id or shared) and ranges_overlap(spec.ranges, other.ranges):
+                raise DuplicateSpecError(_clash(spec, other, "id" if same_id else f"target {min(shared)!r}"))
+        self._specs.append(spec)
+
+    def ids(self) -> list[str]:
+        """Return each id once, in order."""
+        return list(dict.fromkeys(spec.id for spec in self._specs))
+
+    def variants(self, spec_id: str) -> list[PatchingSpec]:
+        """Return the specs that share `spec_id`.
+
+        Raises:
+            UnknownSpecError: there is none; the message lists the known ids.
+        """
+        found = [spec for spec in self._specs if spec.id == spec_id]
+        if not found:
+            known = ", ".join(self.ids()) or "none"
+            raise UnknownSpecError(f"no spec has the id {spec_id!r}; known ids: {known}")
+        return found
+
+    def __iter__(self) -> Iterator[PatchingSpec]:
+        return iter(tuple(self._specs))
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+
+def _clash(spec: PatchingSpec, other: PatchingSpec, what: str) -> str:
+    return (
+        f"specs {other.id!r} ({', '.join(other.requires)}; {other.definer}) and {spec.id!r} "
+        f"({', '.join(spec.requires)}; {spec.definer}) have the same {what} for some of the same versions; "
+        "make their ranges disjoint"
+    )

@@ -1,0 +1,90 @@
+"""`PatchReport`: what really happened inside one scope."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._engine import Patch
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A target that is not what its spec was proved against.
+
+    Attributes:
+        spec_id: the spec.
+        target: the target.
+        what: what differs, and what is known.
+        applied: the spec was applied all the same.
+    """
+
+    spec_id: str
+    target: str
+    what: str
+    applied: bool
+
+
+class Use:
+    """One applied target and the calls that its replacement had while the scope was open."""
+
+    def __init__(self, patch: Patch) -> None:
+        self.target = patch.slot.label
+        self._usage = patch.usage
+        self._before = patch.usage.hits
+        self._after: int | None = None
+
+    @property
+    def hits(self) -> int:
+        """Calls since the scope began (those of all threads)."""
+        return (self._usage.hits if self._after is None else self._after) - self._before
+
+    def freeze(self) -> None:
+        """Stop counting."""
+        self._after = self._usage.hits
+
+
+@dataclass
+class PatchReport:
+    """What was applied, what was not and why, and what was used.
+
+    Attributes:
+        versions: version by package, None where it is not installed.
+        applied: for each spec id, its replaced targets with their calls.
+        skipped: for each spec id that was not applied, the reason.
+        pending: for each spec id, targets in modules that were not imported.
+        drifted: targets that differ from what was proved.
+    """
+
+    versions: dict[str, str | None] = field(default_factory=dict)
+    applied: dict[str, list[Use]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    pending: dict[str, list[str]] = field(default_factory=dict)
+    drifted: list[Drift] = field(default_factory=list)
+
+    @property
+    def hits(self) -> Mapping[str, int]:
+        """Calls by spec id; 0 for a spec that was applied and never used."""
+        return {spec_id: sum(use.hits for use in uses) for spec_id, uses in self.applied.items()}
+
+    @property
+    def used(self) -> list[str]:
+        """Ids of the specs that were really used."""
+        return [spec_id for spec_id, hits in self.hits.items() if hits]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return {
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "versions": self.versions,
+            "applied": {spec_id: {use.target: use.hits for use in uses} for spec_id, uses in self.applied.items()},
+            "used": self.used,
+            "skipped": self.skipped,
+            "pending": self.pending,
+            "drifted": [vars(drift) for drift in self.drifted],
+        }
+
+    def to_json(self) -> str:
+        """Return the report as JSON text."""
+        return json.dumps(self.to_dict(), indent=2)

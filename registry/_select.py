@@ -1,0 +1,87 @@
+"""Selection: which specs apply to which versions, by data alone."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from ._errors import NotApplicableError
+from ._registry import Registry
+from ._spec import PatchingSpec
+from ._versions import Environment, Range
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether one spec applies, and why.
+
+    Attributes:
+        spec: the spec.
+        applies: True if every requirement holds.
+        reason: the requirement that fails, or those that hold.
+        asked: the caller named the id.
+    """
+
+    spec: PatchingSpec
+    applies: bool
+    reason: str
+    asked: bool = False
+
+
+def plan(
+    registry: Registry,
+    environment: Environment,
+    *,
+    include: Collection[str] | None = None,
+    exclude: Collection[str] = (),
+) -> list[Decision]:
+    """Decide for every spec.
+
+    Args:
+        registry: the specs.
+        environment: the versions.
+        include: ids; only these apply. None means all.
+        exclude: ids; these do not apply.
+
+    Raises:
+        UnknownSpecError: an id in `include` or `exclude` is unknown.
+        NotApplicableError: no variant of an id in `include` is for these versions.
+    """
+    for spec_id in (*_ids(include), *_ids(exclude)):
+        registry.variants(spec_id)
+    decisions = [_decide(spec, environment, include, exclude) for spec in registry]
+    for spec_id in _ids(include):
+        _require_one(spec_id, [item for item in decisions if item.spec.id == spec_id])
+    return decisions
+
+
+def _ids(ids: Collection[str] | None) -> Iterable[str]:
+    return (ids,) if isinstance(ids, str) else ids or ()
+
+
+def _decide(
+    spec: PatchingSpec, environment: Environment, include: Collection[str] | None, exclude: Collection[str]
+) -> Decision:
+    asked = include is not None and spec.id in _ids(include)
+    if include is not None and not asked:
+        return Decision(spec, False, "not among the ids that the caller included")
+    if spec.id in _ids(exclude):
+        return Decision(spec, False, "excluded by the caller", asked)
+    findings = [_finding(item, environment) for item in spec.ranges]
+    conflicts = [text for holds, text in findings if not holds]
+    return Decision(spec, not conflicts, "; ".join(conflicts or [text for _, text in findings]), asked)
+
+
+def _finding(item: Range, environment: Environment) -> tuple[bool, str]:
+    version = environment[item.package]
+    if version is None:
+        return False, f"{item.package} is not installed (wanted {item.text})"
+    holds = item.admits(version)
+    return holds, f"{item.package} {version} is {'in' if holds else 'not in'} {item.text}"
+
+
+def _require_one(spec_id: str, decisions: list[Decision]) -> None:
+    if not any(item.applies for item in decisions):
+        reasons = "; ".join(item.reason for item in decisions)
+        raise NotApplicableError(
+            f"spec {spec_id!r} was asked for and cannot apply: {reasons}. "
+            "Leave the id out, or install versions that it is for"
+        )

@@ -1,0 +1,115 @@
+"""`PatchingSpec`: one declarative record for one defect."""
+
+import re
+import sys
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from ._errors import SpecError
+from ._targets import Target, parse_target
+from ._versions import Range, parse_range
+
+Kind = Literal["wrap", "replace", "pytree"]
+
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchingSpec:
+    """What goes wrong on which versions, and what to put in its place.
+
+    Attributes:
+        id: name in lower case with hyphens; variants for disjoint version ranges may share it.
+        targets: places to write, as strings that are resolved when the spec is applied:
+            `"pkg.mod:function"` and `"pkg.mod:Class.method"` (an attribute), `"pkg.mod:MAPPING[key]"` (a mapping
+            item), `"pytree(pkg.mod:Class)"` (a pytree node), `"decorated(pkg.mod:decorator)"` (every method that
+            the decorator made, in any module that imported the decorator by name).
+        replacement: `"pkg.mod:factory"`; `factory(original)` returns what to put in place. For a pytree node
+            `original` is None and the factory returns the keyword arguments of `register_pytree_node`.
+        requires: requirement strings, such as `"transformers>=4.56,<5.24"`. Bounds compare by release.
+        reason: what goes wrong without the spec.
+        upstream: links to the upstream issue, commit or source.
+        proofs: names of the cases that fail without the spec and pass with it.
+        kind: `"wrap"` (passes every call on to the original, changed or not), `"replace"` (does without it) or
+            `"pytree"`.
+        definer: file and line of the definition; filled in.
+
+    Raises:
+        SpecError: a field is malformed; the message says what to write.
+    """
+
+    id: str
+    targets: tuple[str, ...]
+    replacement: str
+    requires: tuple[str, ...]
+    reason: str
+    upstream: tuple[str, ...]
+    proofs: tuple[str, ...]
+    kind: Kind
+    definer: str = field(default="", compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._check_id()
+        for name in ("targets", "requires", "upstream", "proofs"):
+            self._check_strings(name)
+        self._check_text()
+        object.__setattr__(self, "_places", tuple(parse_target(text, self.id) for text in self.targets))
+        object.__setattr__(self, "_ranges", tuple(parse_range(text) for text in self.requires))
+        self._check_kind()
+        self._check_packages()
+        if not self.definer:
+            object.__setattr__(self, "definer", _caller())
+
+    @property
+    def places(self) -> tuple[Target, ...]:
+        """The parsed targets."""
+        return self._places  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """The parsed requirements."""
+        return self._ranges  # type: ignore[attr-defined,no-any-return]
+
+    def _check_id(self) -> None:
+        if not isinstance(self.id, str) or not _ID.fullmatch(self.id):
+            raise SpecError(f"spec id {self.id!r}: write lower-case words joined by hyphens, such as 'rope-switch'")
+
+    def _check_strings(self, name: str) -> None:
+        value = getattr(self, name)
+        if isinstance(value, str) or not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
+            raise self._error(name, value, 'a tuple of strings, such as ("transformers>=4.56",)')
+        if not value and name in ("targets", "requires"):
+            raise self._error(name, value, "at least one")
+
+    def _check_text(self) -> None:
+        if not isinstance(self.replacement, str) or not _NAME.fullmatch(self.replacement):
+            raise self._error("replacement", self.replacement, '"package.module:factory"')
+        if not isinstance(self.reason, str) or not self.reason.strip():
+            raise self._error("reason", self.reason, "a sentence that says what goes wrong without the spec")
+        for link in self.upstream:
+            if not link.startswith("https://"):
+                raise self._error("upstream", link, "links that begin with https://")
+
+    def _check_kind(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise self._error("kind", self.kind, " or ".join(map(repr, get_args(Kind))))
+        nodes = [place.is_pytree for place in self.places]
+        if any(nodes) != (self.kind == "pytree") or (any(nodes) and not all(nodes)):
+            raise self._error("kind", self.kind, "'pytree' exactly when every target is a pytree(...)")
+
+    def _check_packages(self) -> None:
+        names = [item.package for item in self.ranges]
+        for name in names:
+            if names.count(name) > 1:
+                raise self._error("requires", self.requires, f"one string for {name}, with all its bounds")
+
+    def _error(self, name: str, found: object, wanted: str) -> SpecError:
+        return SpecError(f"spec {self.id!r}: {name} is {found!r}; wanted {wanted}")
+
+
+def _caller() -> str:
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in (__name__, "dataclasses"):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,220 @@
+"""Targets: what a spec replaces, as strings that are resolved late and without importing anything."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from ._errors import AttributeMissingError, ClassMissingError, ModuleMissingError, SpecError
+from ._slots import AttributeSlot, ItemSlot, PytreeSlot, Slot
+
+_DOTTED = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
+_FORMS = {
+    "attribute": re.compile(rf"(?P<module>{_DOTTED}):(?P<name>{_DOTTED})"),
+    "item": re.compile(rf"(?P<module>{_DOTTED}):(?P<name>{_DOTTED})\[(?P<item>[^\[\]]+)\]"),
+    "pytree": re.compile(rf"pytree\((?P<module>{_DOTTED}):(?P<name>{_DOTTED})\)"),
+    "decorated": re.compile(rf"decorated\((?P<module>{_DOTTED}):(?P<name>[A-Za-z_]\w*)\)"),
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """One parsed target.
+
+    Attributes:
+        text: as written in the spec.
+        spec_id: the spec, for messages.
+        module: the module that must be loaded before the target can be resolved.
+        name: dotted name inside the module.
+    """
+
+    text: str
+    spec_id: str
+    module: str
+    name: str
+
+    @property
+    def is_pytree(self) -> bool:
+        """Say whether the target is a pytree node."""
+        return False
+
+    def is_loaded(self) -> bool:
+        """Say whether the module has been imported to its end."""
+        return is_ready(sys.modules.get(self.module))
+
+    def require_module(self) -> None:
+        """Check that a module that is not loaded exists, without importing it or its parents.
+
+        Raises:
+            ModuleMissingError: there is no such module.
+        """
+        if self.module not in sys.modules and not _can_import(self.module):
+            raise ModuleMissingError(self._message(f"there is no module {self.module!r}"))
+
+    def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
+        """Return the places that this target stands for in loaded `modules`.
+
+        Raises:
+            ClassMissingError: the owner does not exist.
+            AttributeMissingError: the attribute or item does not exist.
+        """
+        raise NotImplementedError
+
+    def source(self) -> Any:
+        """Return the function or class whose source tells whether the target is the one that was proved."""
+        raise NotImplementedError
+
+    def _owner(self, parts: list[str]) -> Any:
+        owner: Any = sys.modules[self.module]
+        for depth, part in enumerate(parts):
+            if not hasattr(owner, part):
+                where = ".".join([self.module, *parts[:depth]])
+                raise ClassMissingError(self._message(f"{where} has no {part!r} (looking for the owner)"))
+            owner = getattr(owner, part)
+        return owner
+
+    def _message(self, found: str) -> str:
+        return (
+            f"spec {self.spec_id!r}: target {self.text!r} does not resolve: {found}. The versions are in the spec's "
+            "range, so the range or the target is wrong: exclude the id, and report it with your versions"
+        )
+
+
+class AttributeTarget(Target):
+    """`pkg.mod:function` or `pkg.mod:Class.method`."""
+
+    def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
+        *parents, name = self.name.split(".")
+        owner = self._owner(parents)
+        if not hasattr(owner, name):
+            where = ".".join([self.module, *parents])
+            raise AttributeMissingError(self._message(f"{where} has no attribute {name!r}"))
+        return [AttributeSlot(owner, name, self.text)]
+
+    def source(self) -> Any:
+        return self.slots(())[0].original()[0]
+
+
+@dataclass(frozen=True)
+class ItemTarget(Target):
+    """`pkg.mod:MAPPING[key]`."""
+
+    item: str
+
+    def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
+        mapping = self._owner(self.name.split("."))
+        if not hasattr(mapping, "__setitem__"):
+            raise ClassMissingError(self._message(f"{self.name} is a {type(mapping).__name__} and not a mapping"))
+        if self.item not in mapping:
+            raise AttributeMissingError(self._message(f"{self.name} has no item {self.item!r}"))
+        return [ItemSlot(mapping, self.item, self.text)]
+
+    def source(self) -> Any:
+        return self.slots(())[0].original()[0]
+
+
+class PytreeTarget(Target):
+    """`pytree(pkg.mod:Class)`: the class as a node of torch's pytrees."""
+
+    @property
+    def is_pytree(self) -> bool:
+        return True
+
+    def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
+        return [PytreeSlot(self._owner(self.name.split(".")), self.text)]
+
+    def source(self) -> Any:
+        # What is flattened is the state that the initialiser sets up.
+        return self._owner(self.name.split(".")).__init__
+
+
+class DecoratedTarget(Target):
+    """`decorated(pkg.mod:decorator)`: every method that the decorator made.
+
+    A decorator has run by the time its module is loaded, so replacing the decorator would change nothing, and its
+    users differ from release to release. They are found by identity: a module that uses it has imported it by name.
+    """
+
+    def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
+        decorator = self.source()
+        made = {const for const in decorator.__code__.co_consts if isinstance(const, CodeType)}
+        users = [module for module in modules if _namespace(module).get(self.name) is decorator]
+        return [slot for module in users for slot in _decorated(module, made)]
+
+    def source(self) -> Any:
+        decorator = getattr(sys.modules[self.module], self.name, None)
+        if not isinstance(decorator, FunctionType):
+            raise AttributeMissingError(self._message(f"{self.module} has no decorator {self.name!r}"))
+        return decorator
+
+
+def parse_target(text: str, spec_id: str) -> Target:
+    """Parse a target.
+
+    Raises:
+        SpecError: `text` has none of the four forms.
+    """
+    for form, pattern in _FORMS.items():
+        if match := pattern.fullmatch(text):
+            return _CLASSES[form](text, spec_id, **match.groupdict())
+    raise SpecError(
+        f"spec {spec_id!r}: target {text!r} has no known form; write 'pkg.mod:Class.method', 'pkg.mod:function', "
+        "'pkg.mod:MAPPING[key]', 'pytree(pkg.mod:Class)' or 'decorated(pkg.mod:decorator)'"
+    )
+
+
+def is_ready(module: ModuleType | None) -> bool:
+    """Say whether `module` has been executed to its end."""
+    return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
+_CLASSES: dict[str, type[Any]] = {
+    "attribute": AttributeTarget,
+    "item": ItemTarget,
+    "pytree": PytreeTarget,
+    "decorated": DecoratedTarget,
+}
+
+
+def _namespace(module: ModuleType) -> dict[str, Any]:
+    return getattr(module, "__dict__", {})
+
+
+def _decorated(module: ModuleType, made: set[CodeType]) -> Iterator[Slot]:
+    for cls in list(_namespace(module).values()):
+        if not isinstance(cls, type) or cls.__module__ != module.__name__:
+            continue
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, FunctionType) and (inner := _made(value, made)):
+                # Callers meet what the decorator returned, whatever it was applied to.
+                yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}", inner)
+
+
+def _made(function: Any, made: set[CodeType]) -> Any:
+    while function is not None and getattr(function, "__code__", None) not in made:
+        function = getattr(function, "__wrapped__", None)
+    return function
+
+
+def _can_import(name: str) -> bool:
+    path: Any = None
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        prefix = ".".join(parts[:depth])
+        loaded = sys.modules.get(prefix)
+        spec = getattr(loaded, "__spec__", None) or _find_spec(prefix, path)
+        if loaded is None and spec is None:
+            return False
+        path = getattr(loaded, "__path__", None) or getattr(spec, "submodule_search_locations", None)
+        if path is None and depth < len(parts):
+            return False
+    return True
+
+
+def _find_spec(name: str, path: Any) -> ModuleSpec | None:
+    # importlib.util.find_spec would import the parents.
+    found = (finder.find_spec(name, path) for finder in list(sys.meta_path))
+    return next((spec for spec in found if spec is not None), None)

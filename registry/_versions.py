@@ -1,0 +1,160 @@
+"""Version ranges that compare by release segment, and what is installed.
+
+Plain `packaging` puts `2.9.0.dev20250801` in neither `<2.9` nor `>=2.9`, so two adjoining ranges leave a hole for
+every nightly build. Here a version counts as the release that it leads to: `2.9.0.dev1+cu128`, `2.9.0a0+git`,
+`2.9.0rc1` and `2.9.0+cpu` are all 2.9.0. A nightly build that was cut before a late upstream fix therefore counts
+as fixed.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from ._errors import SpecError
+
+_EXAMPLE = 'write a requirement such as "transformers>=4.56,<5.24"'
+
+
+@dataclass(frozen=True)
+class Range:
+    """The versions of one package that a spec is for."""
+
+    package: str
+    specifiers: SpecifierSet
+
+    def __str__(self) -> str:
+        return f"{self.package}{self.text}"
+
+    @property
+    def text(self) -> str:
+        """The specifiers, lower bounds first, as people write them."""
+        parts = sorted(self.specifiers, key=lambda part: (part.operator.startswith(("<", "!")), str(part)))
+        return ",".join(map(str, parts)) or " (any version)"
+
+    def admits(self, version: Version) -> bool:
+        """Say whether the release that `version` leads to is in this range."""
+        return self.specifiers.contains(release_of(version), prereleases=True)
+
+    def overlaps(self, other: "Range") -> bool:
+        """Say whether some release is in both ranges (packages are not compared)."""
+        points = _witnesses([*_bounds(self), *_bounds(other)])
+        return any(self.admits(point) and other.admits(point) for point in points)
+
+
+@lru_cache(maxsize=256)
+def release_of(version: Version) -> Version:
+    """Return `version` without its pre-, post-, dev- and local parts.
+
+    >>> release_of(Version("2.9.0.dev20250801+cu128"))
+    <Version('2.9.0')>
+    """
+    return Version(version.base_version)
+
+
+def parse_range(text: str) -> Range:
+    """Parse an ordinary requirement string into a `Range`.
+
+    Raises:
+        SpecError: `text` is not a requirement, or it uses extras, markers, urls, `===`, or a bound that is not a
+            plain release.
+    """
+    try:
+        requirement = Requirement(text)
+    except (InvalidRequirement, TypeError) as error:
+        raise SpecError(f"{text!r} is not a version range ({_first_line(error)}); {_EXAMPLE}") from None
+    if requirement.extras or requirement.marker or requirement.url:
+        raise SpecError(f"{text!r} has extras, a marker or a url, which a version range cannot have; {_EXAMPLE}")
+    for part in requirement.specifier:
+        _check_bound(text, part.operator, part.version)
+    return Range(requirement.name, requirement.specifier)
+
+
+def parse_version(text: str, package: str) -> Version:
+    """Parse the version of `package`.
+
+    Raises:
+        SpecError: `text` is not a version.
+    """
+    try:
+        return Version(text)
+    except (InvalidVersion, TypeError):
+        raise SpecError(f"{text!r} is not a version of {package}; write one such as 4.57.6") from None
+
+
+def installed_version(package: str) -> Version | None:
+    """Return the version of `package` that this process has loaded or would load; None if there is none."""
+    module = sys.modules.get(package)
+    loaded = getattr(module, "__version__", None)
+    return _installed(package) if loaded is None else parse_version(str(loaded), package)
+
+
+class Environment(Mapping[str, "Version | None"]):
+    """Versions by package name: those that were given, and for all others what is installed."""
+
+    def __init__(self, given: Mapping[str, str | None] | None = None) -> None:
+        self._found = {
+            name: None if text is None else parse_version(text, name) for name, text in (given or {}).items()
+        }
+
+    def __getitem__(self, package: str) -> Version | None:
+        if package not in self._found:
+            self._found[package] = installed_version(package)
+        return self._found[package]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+def ranges_overlap(left: Iterable[Range], right: Iterable[Range]) -> bool:
+    """Say whether some set of versions is admitted by both sets of ranges."""
+    others = {item.package: item for item in right}
+    return all(item.overlaps(others[item.package]) for item in left if item.package in others)
+
+
+def _check_bound(text: str, operator: str, version: str) -> None:
+    bare = version.removesuffix(".*")
+    if operator == "===" or str(release_of(Version(bare))) != str(Version(bare)):
+        raise SpecError(
+            f"{text!r} has the bound {operator}{version}; versions compare by release, so a bound is a plain release "
+            f"and not a pre-release, post-release, local version or '==='; {_EXAMPLE}"
+        )
+
+
+def _bounds(item: Range) -> Iterator[Version]:
+    for part in item.specifiers:
+        release = Version(part.version.removesuffix(".*")).release
+        yield Version(".".join(map(str, release)))
+        # `~=` and `.*` end at the next prefix.
+        for length in (len(release), max(len(release) - 1, 1)):
+            yield Version(".".join(map(str, (*release[: length - 1], release[length - 1] + 1))))
+
+
+def _witnesses(bounds: Iterable[Version]) -> Iterator[Version]:
+    """Yield one release in every region that the bounds cut the versions into."""
+    yield Version("0")
+    for bound in sorted(set(bounds)):
+        yield bound
+        yield Version(f"{bound}.0.0.0.1")
+
+
+@lru_cache(maxsize=None)
+def _installed(package: str) -> Version | None:
+    # The import costs 10 ms, and nothing needs it where the package is loaded already.
+    from importlib import metadata
+
+    try:
+        return Version(metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
