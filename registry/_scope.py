@@ -76,6 +76,7 @@ class Scope(ContextDecorator):
             entry.end()
             raise
         self._open.append(entry)
+        entry.warn(stacklevel=3)
         return entry.report
 
     def __exit__(
@@ -103,6 +104,7 @@ class _Entry:
         self._on_drift = on_drift
         self._journal: list[Patch] = []
         self._waiting: list[tuple[Decision, Target]] = []
+        self._warnings: list[str] = []
         self._lock = threading.RLock()
         self._classes = _classes_of(model)
 
@@ -142,6 +144,12 @@ class _Entry:
                 if is_own or (isinstance(target, DecoratedTarget) and target.is_loaded()):
                     self._apply(decision, (target,), [module], late=True)
             ENGINE.adopt(module, self._journal)
+        self.warn(stacklevel=2)
+
+    def warn(self, stacklevel: int) -> None:
+        """Give the warnings that have come up, as those of the caller `stacklevel` frames above."""
+        while self._warnings:
+            warnings.warn(self._warnings.pop(0), DriftWarning, stacklevel)
 
     def _apply(
         self, decision: Decision, targets: Iterable[Target], modules: list[ModuleType], late: bool = False
@@ -188,7 +196,7 @@ class _Entry:
         if self._on_drift != "warn":
             raise DriftError(_drifted(decision, target.text, what))
         self.report.drifted.append(Drift(decision.spec.id, target.text, what, True))
-        warnings.warn(_drifted(decision, target.text, what) + "; applied, as the signature fits", DriftWarning, 6)
+        self._warnings.append(f"{_drifted(decision, target.text, what)}; applied, as the signature fits")
 
     def _refuse(self, decision: Decision, error: TargetError | DriftError) -> None:
         """Leave one spec out, or raise if the caller asked for it or for an error."""
@@ -197,7 +205,7 @@ class _Entry:
         self.report.skipped[decision.spec.id] = str(error)
         self.report.drifted.append(Drift(decision.spec.id, ", ".join(decision.spec.targets), str(error), False))
         if self._on_drift == "warn":
-            warnings.warn(f"{error}; the spec was left out", DriftWarning, 6)
+            self._warnings.append(f"{error}; the spec was left out")
 
     def _acquire(self, spec_id: str, replacement: Replacement) -> None:
         use = Use(ENGINE.acquire(replacement, self._journal))
