@@ -72,11 +72,11 @@ class Scope(ContextDecorator):
         entry = _Entry(self._registry, self._model, self._on_drift)
         try:
             entry.begin(self._include, self._exclude)
+            entry.warn(stacklevel=3)
         except BaseException:
             entry.end()
             raise
         self._open.append(entry)
-        entry.warn(stacklevel=3)
         return entry.report
 
     def __exit__(
