@@ -1,0 +1,508 @@
+"""The command line, mostly in this process; what needs a fresh interpreter has its own."""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exportcompat import __version__, _cli
+from exportcompat.patches import default_registry
+from exportcompat.registry import PatchingSpec, Registry, SpecError
+
+UPSTREAM = '''
+import functools
+
+
+def plain(value):
+    """Double it."""
+    return value + value
+
+
+def other(value):
+    return value
+
+
+def marked(function):
+    @functools.wraps(function)
+    def inner(*args):
+        return function(*args) + "upstream"
+
+    return inner
+
+
+ITEMS = {"one": plain}
+BUILT_IN = len
+'''
+
+REPLACEMENTS = """
+import functools
+
+
+def passing_on(original):
+    @functools.wraps(original)
+    def replacement(value):
+        return original(value)  # caf\u00e9
+
+    return replacement
+
+
+def decorated(original):
+    def decorate(function):
+        @functools.wraps(function)
+        def decoration(*args):
+            return function(*args)
+
+        return decoration
+
+    @decorate
+    def replacement(value):
+        return original(value), "behind a decorator"
+
+    return replacement
+
+
+def failing(original):
+    raise RuntimeError("the factory fails")
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "exportcompat", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+def spec(spec_id: str = "first", **fields: Any) -> PatchingSpec:
+    defaults: dict[str, Any] = {
+        "targets": ("cli_upstream:plain",),
+        "replacement": "cli_replacements:passing_on",
+        "requires": ("packaging>=1",),
+        "reason": "It breaks.",
+        "upstream": ("https://example.org/1",),
+        "proofs": ("case-a",),
+        "kind": "wrap",
+    }
+    return PatchingSpec(id=spec_id, **{**defaults, **fields})
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Replace the registry of the command; its specs may have targets in `cli_upstream`."""
+    (tmp_path / "cli_upstream.py").write_text(UPSTREAM, "utf-8")
+    (tmp_path / "cli_replacements.py").write_text(REPLACEMENTS, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield lambda *specs: monkeypatch.setattr(_cli, "default_registry", lambda: Registry(specs))
+    for name in ("cli_upstream", "cli_replacements"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def hide(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that makes packages look as if they were not installed."""
+
+    def hide_packages(*names: str) -> None:
+        for name in names:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        from exportcompat.registry import _versions
+
+        known = metadata.version
+
+        def version(name: str) -> str:
+            if name in names:
+                raise metadata.PackageNotFoundError(name)
+            return known(name)
+
+        monkeypatch.setattr(metadata, "version", version)
+        _versions._installed.cache_clear()
+
+    return hide_packages
+
+
+@pytest.fixture(autouse=True)
+def _forget_installed_versions() -> Iterator[None]:
+    from exportcompat.registry import _versions
+
+    yield
+    _versions._installed.cache_clear()
+
+
+def test_plan_has_one_row_per_spec(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli.main(["plan", "--torch", "2.13.0", "--transformers", "5.23.0"]) == 0
+    first, empty, head, *rows = capsys.readouterr().out.splitlines()
+    assert first == "torch 2.13.0, transformers 5.23.0"
+    assert empty == ""
+    assert head.split() == ["ID", "APPLIES", "REASON"]
+    assert [row.split()[0] for row in rows] == [item.id for item in default_registry()]
+
+
+def test_plan_says_which_apply_and_why(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    use(spec("old", requires=("torch<2.9",)), spec("quite-new", targets=("m:f",), requires=("torch>=2.9",)))
+    assert _cli.main(["plan", "--torch", "2.9.0.dev20250801+cu128", "--transformers", "none"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "torch 2.9.0.dev20250801+cu128, transformers not installed",
+        "",
+        "ID         APPLIES  REASON",
+        "old        no       torch 2.9.0.dev20250801+cu128 is not in <2.9",
+        "quite-new  yes      torch 2.9.0.dev20250801+cu128 is in >=2.9",
+    ]
+
+
+def test_plan_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    use(spec("first", requires=("torch>=2.9", "packaging>=1")))
+    assert _cli.main(["plan", "--torch", "2.10", "--transformers", "none", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    packaging = metadata.version("packaging")
+    assert found == {
+        "versions": {"torch": "2.10", "transformers": None, "packaging": packaging},
+        "specs": [
+            {
+                "id": "first",
+                "applies": True,
+                "reason": f"torch 2.10 is in >=2.9; packaging {packaging} is in >=1",
+                "requires": ["torch>=2.9", "packaging>=1"],
+                "targets": ["cli_upstream:plain"],
+                "kind": "wrap",
+            }
+        ],
+    }
+
+
+def test_plan_of_what_is_installed(
+    use: Callable[..., None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", argparse.Namespace(__version__="2.7.1+cpu"))
+    use(spec(requires=("torch>=2.9",)))
+    assert _cli.main(["plan", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["versions"]["torch"] == "2.7.1+cpu"
+    assert found["specs"][0]["applies"] is False
+
+
+def test_plan_without_torch_and_transformers(hide: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    hide("torch", "transformers")
+    assert _cli.main(["plan"]) == 0
+    first, _, _, *rows = capsys.readouterr().out.splitlines()
+    assert first == "torch not installed, transformers not installed"
+    assert len(rows) == len(default_registry())
+    assert all(row.split()[1] == "no" and "is not installed (wanted" in row for row in rows)
+
+
+@pytest.mark.parametrize("text", ["none", "None", " NONE "])
+def test_none_means_not_installed(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli.main(["plan", "--torch", text, "--transformers", text, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["versions"] == {"torch": None, "transformers": None}
+    assert not any(item["applies"] for item in found["specs"])
+
+
+@pytest.mark.parametrize("given", [["--include", "a", "c"], ["--include", "a", "--include", "c"], ["--exclude", "b"]])
+def test_plan_of_some_ids(given: list[str], use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    use(*(spec(name, targets=(f"m:{name}",)) for name in "abc"))
+    assert _cli.main(["plan", "--json", *given]) == 0
+    found = json.loads(capsys.readouterr().out)["specs"]
+    assert [item["id"] for item in found if item["applies"]] == ["a", "c"]
+
+
+@pytest.mark.parametrize("option", ["--include", "--exclude"])
+def test_plan_of_an_unknown_id(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert_refused(["plan", option, "nonsense"], capsys, "no spec has the id 'nonsense'; known ids: ")
+
+
+def test_plan_of_an_id_that_cannot_apply(capsys: pytest.CaptureFixture[str]) -> None:
+    some = next(iter(default_registry())).id
+    arguments = ["plan", "--torch", "none", "--transformers", "none", "--include", some]
+    assert_refused(arguments, capsys, f"spec '{some}' was asked for and cannot apply: ")
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+@pytest.mark.parametrize("text", ["", "latest", "2.x", "2.9 .0", ">=2.9", "\N{SNOWMAN}", "1" * 3000 + "!"])
+def test_malformed_version(package: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert_refused(["plan", f"--{package}", text], capsys, f"is not a version of {package}")
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["list"], ["show", "broken"]])
+def test_every_error_of_the_package_is_one_message(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> Registry:
+        raise SpecError("the registry is broken")
+
+    monkeypatch.setattr(_cli, "default_registry", broken)
+    assert_refused(arguments, capsys, "the registry is broken")
+
+
+def assert_refused(arguments: list[str], capsys: pytest.CaptureFixture[str], text: str) -> None:
+    assert _cli.main(arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("exportcompat: error: ")
+    assert output.err.count("\n") == 1
+    assert text in output.err
+
+
+def test_list(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    first = spec("first", requires=("torch>=2.6,<2.9", "packaging>=1"), proofs=("a", "b"))
+    second = spec("first", requires=("torch>=2.9",), proofs=("b", "c"), targets=("m:f",))
+    use(first, spec("second", targets=("m:g",), reason="Other."), second)
+    assert _cli.main(["list"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "first (3 proofs)",
+        "    torch>=2.6,<2.9, packaging>=1",
+        "    torch>=2.9",
+        "    It breaks.",
+        "second (1 proof)",
+        "    packaging>=1",
+        "    Other.",
+    ]
+
+
+def test_list_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    first = spec("first", requires=("torch<2.9",), proofs=("a", "b"))
+    use(first, spec("first", requires=("torch>=2.9",), targets=("m:f",), reason="Otherwise."))
+    assert _cli.main(["list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "specs": [
+            {"id": "first", "ranges": [["torch<2.9"], ["torch>=2.9"]], "reason": "It breaks. / Otherwise.", "proofs": 3}
+        ]
+    }
+
+
+def test_show_has_every_fact(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    use(spec(upstream=("https://example.org/1", "https://example.org/2"), proofs=()))
+    assert _cli.main(["show", "first"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:9] == [
+        "first",
+        "  reason:      It breaks.",
+        "  kind:        wrap (hands calls on to the original)",
+        "  versions:    packaging>=1",
+        "  targets:     cli_upstream:plain",
+        "  replacement: cli_replacements:passing_on",
+        "  upstream:    https://example.org/1",
+        "               https://example.org/2",
+        "  proofs:      none",
+    ]
+    assert lines[9].startswith("  defined at:  ")
+    assert "test_cli.py:" in lines[9]
+    assert lines[10] == f"  applies:     yes: packaging {metadata.version('packaging')} is in >=1"
+
+
+DIFFERENCES = {
+    "cli_upstream:plain": [
+        "--- cli_upstream:plain",
+        "+++ cli_replacements:passing_on",
+        "@@ -1,3 +1,3 @@",
+        "-def plain(value):",
+        '-    """Double it."""',
+        "-    return value + value",
+        "+@functools.wraps(original)",
+        "+def replacement(value):",
+        "+    return original(value)  # caf\u00e9",
+    ],
+    "cli_upstream:ITEMS[one]": ["--- cli_upstream:ITEMS[one]", "-    return value + value"],
+    "cli_upstream:BUILT_IN": ["--- cli_upstream:BUILT_IN (has no Python source)", "@@ -0,0 +1,3 @@"],
+    "decorated(cli_upstream:marked)": [
+        "--- decorated(cli_upstream:marked)",
+        "-@functools.wraps(function)",
+        "-def inner(*args):",
+        '-    return function(*args) + "upstream"',
+        "+def replacement(value):",
+    ],
+}
+
+
+@pytest.mark.parametrize("target", DIFFERENCES)
+def test_show_compares_sources(target: str, use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    use(spec(targets=(target,)))
+    assert _cli.main(["show", "first"]) == 0
+    lines = capsys.readouterr().out.splitlines()[10:]
+    assert [line for line in lines if line in DIFFERENCES[target]] == DIFFERENCES[target]
+    assert "cli_upstream" in sys.modules
+
+
+def test_show_looks_behind_decorators_of_the_replacement(
+    use: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(spec(replacement="cli_replacements:decorated"))
+    assert _cli.main(["show", "first"]) == 0
+    output = capsys.readouterr().out
+    assert '+    return original(value), "behind a decorator"' in output
+    assert "decoration" not in output
+
+
+def test_show_of_two_variants_compares_the_one_that_applies(
+    use: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(spec(requires=("packaging<1",), targets=("cli_upstream:other",)), spec())
+    assert _cli.main(["show", "first"]) == 0
+    output = capsys.readouterr().out
+    first, second = output.split("\n\nfirst (variant 2 of 2)\n")
+    assert first.startswith("first (variant 1 of 2)\n")
+    assert "  applies:     no: packaging " in first
+    assert "---" not in first
+    assert "--- cli_upstream:plain" in second
+
+
+def test_show_without_the_package(
+    use: Callable[..., None], hide: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    hide("torch")
+    use(spec(requires=("torch>=2.6",)))
+    assert _cli.main(["show", "first"]) == 0
+    output = capsys.readouterr().out
+    assert output.splitlines()[-1] == "  applies:     no: torch is not installed (wanted >=2.6)"
+    assert "It breaks." in output
+    assert "cli_upstream" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"targets": ("cli_absent:f",)}, "cli_absent:f cannot be compared: ModuleNotFoundError: No module named"),
+        ({"targets": ("cli_upstream:f",)}, "cli_upstream:f cannot be compared: AttributeMissingError: spec 'first'"),
+        ({"replacement": "cli_replacements:absent"}, "cli_upstream:plain cannot be compared: AttributeError: "),
+        ({"replacement": "cli_replacements:failing"}, "cannot be compared: RuntimeError: the factory fails"),
+    ],
+)
+def test_show_says_why_it_cannot_compare(
+    fields: dict[str, Any], message: str, use: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields["targets"] = (*fields.get("targets", ("cli_upstream:plain",)), "cli_upstream:other")
+    use(spec(**fields))
+    assert _cli.main(["show", "first"]) == 0
+    output = capsys.readouterr().out
+    assert message in output
+    if "replacement" not in fields:
+        assert "--- cli_upstream:other" in output
+
+
+def test_show_of_an_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
+    assert_refused(["show", "nonsense"], capsys, "no spec has the id 'nonsense'; known ids: torch-")
+
+
+@pytest.mark.parametrize("spec_id", default_registry().ids())
+def test_show_every_spec(spec_id: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    assert _cli.main(["show", spec_id]) == 0
+    output = capsys.readouterr().out
+    assert "cannot be compared" not in output
+    assert ("  applies:     yes" in output) == ("\n+++ exportcompat.patches." in output)
+
+
+def test_show_a_pytree_node(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    assert _cli.main(["show", "dynamic-cache-pytree"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    labels = [line.split()[2] for line in lines if line.startswith("--- ")]
+    assert labels == ["flatten_fn", "unflatten_fn", "flatten_with_keys_fn"]
+    assert "+def flatten(cache: Any) -> tuple[list[Any], CacheLayout]:" in lines
+
+
+def test_show_compares_a_node_with_the_one_that_is_registered(
+    use: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    pytree = pytest.importorskip("torch.utils._pytree")
+    text = (
+        "class Node:\n    pass\n\ndef upstream_flatten(node):\n    return [], None\n\n"
+        "def node(original):\n    return {'flatten_fn': ours, 'serialized_type_name': 'x'}\n\n"
+        "def ours(node):\n    return [], 1\n"
+    )
+    (tmp_path / "cli_upstream.py").write_text(text, "utf-8")
+    import cli_upstream  # type: ignore[import-not-found]
+
+    use(spec(targets=("pytree(cli_upstream:Node)",), replacement="cli_upstream:node", kind="pytree"))
+    registered = argparse.Namespace(flatten_fn=cli_upstream.upstream_flatten)
+    monkeypatch.setitem(pytree.SUPPORTED_NODES, cli_upstream.Node, registered)
+    assert _cli.main(["show", "first"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "--- pytree(cli_upstream:Node) flatten_fn" in lines
+    assert "-def upstream_flatten(node):" in lines
+    assert "+def ours(node):" in lines
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["show"], ["plan", "--tor", "2.9"], ["list", "--torch", "1"]])
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        _cli.main(arguments)
+    assert stop.value.code == 2
+    assert "usage: exportcompat" in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        _cli.main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"exportcompat {__version__}\n"
+
+
+@pytest.mark.parametrize("command", [(), ("plan",), ("list",), ("show",)])
+def test_help(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        _cli.main([*command, "--help"])
+    assert stop.value.code == 0
+    assert "usage: " + " ".join(("exportcompat", *command)) in capsys.readouterr().out
+
+
+def test_another_command_is_one_entry(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(commands: Any) -> None:
+        commands.add_parser("greet").set_defaults(run=lambda _: iter(["hello", "again"]))
+
+    monkeypatch.setattr(_cli, "COMMANDS", (*_cli.COMMANDS, add))
+    assert _cli.main(["greet"]) == 0
+    assert capsys.readouterr().out == "hello\nagain\n"
+
+
+def test_characters_that_the_terminal_lacks(use: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", newline="\n")
+    monkeypatch.setattr(sys, "stdout", stream)
+    use(spec())
+    assert _cli.main(["show", "first"]) == 0
+    assert rb"# caf\xe9" in stream.buffer.getvalue()  # type: ignore[attr-defined]
+
+
+def test_closed_pipe() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-P", "-m", "exportcompat", "list"]
+    with contextlib.closing(os.fdopen(writer, "wb")) as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert done.stderr == ""
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["plan", "--torch", "2.9", "--json"], ["list"]])
+def test_torch_and_transformers_are_not_imported(arguments: list[str]) -> None:
+    code = (
+        f"import sys; from exportcompat._cli import main; status = main({arguments!r}); "
+        "sys.stderr.write(str(sorted({'torch', 'transformers', 'numpy', 'difflib'} & set(sys.modules)))); "
+        "sys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0
+    assert done.stderr == "[]"
+
+
+def test_the_module_runs_as_a_program() -> None:
+    done = run("plan", "--torch", "none", "--transformers", "none", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["versions"] == {"torch": None, "transformers": None}
+    refused = run("plan", "--torch", "x")
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+
+
+def test_the_installed_command_is_this_one() -> None:
+    (entry,) = [item for item in metadata.entry_points(group="console_scripts") if item.name == "exportcompat"]
+    assert entry.load() is _cli.main
