@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -181,6 +182,8 @@ def test_plan_of_what_is_installed(
     use(spec(requires=("torch>=2.9",)))
     assert _cli.main(["plan", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
+    # Both packages are named although no spec asks for the second one.
+    assert list(found["versions"]) == ["torch", "transformers"]
     assert found["versions"]["torch"] == "2.7.1+cpu"
     assert found["specs"][0]["applies"] is False
 
@@ -306,25 +309,46 @@ DIFFERENCES = {
         "+def replacement(value):",
         "+    return original(value)  # caf\u00e9",
     ],
-    "cli_upstream:ITEMS[one]": ["--- cli_upstream:ITEMS[one]", "-    return value + value"],
-    "cli_upstream:BUILT_IN": ["--- cli_upstream:BUILT_IN (has no Python source)", "@@ -0,0 +1,3 @@"],
+    "cli_upstream:ITEMS[one]": [
+        "--- cli_upstream:ITEMS[one]",
+        "+++ cli_replacements:passing_on",
+        "@@ -1,3 +1,3 @@",
+        "-def plain(value):",
+        '-    """Double it."""',
+        "-    return value + value",
+        "+@functools.wraps(original)",
+        "+def replacement(value):",
+        "+    return original(value)  # caf\u00e9",
+    ],
+    "cli_upstream:BUILT_IN": [
+        "--- cli_upstream:BUILT_IN (has no Python source)",
+        "+++ cli_replacements:passing_on",
+        "@@ -0,0 +1,3 @@",
+        "+@functools.wraps(original)",
+        "+def replacement(value):",
+        "+    return original(value)  # caf\u00e9",
+    ],
     "decorated(cli_upstream:marked)": [
         "--- decorated(cli_upstream:marked)",
+        "+++ cli_replacements:passing_on",
+        "@@ -1,3 +1,3 @@",
         "-@functools.wraps(function)",
         "-def inner(*args):",
         '-    return function(*args) + "upstream"',
+        "+@functools.wraps(original)",
         "+def replacement(value):",
+        "+    return original(value)  # caf\u00e9",
     ],
 }
 
 
 @pytest.mark.parametrize("target", DIFFERENCES)
 def test_show_compares_sources(target: str, use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
-    use(spec(targets=(target,)))
+    use(spec("zeroth", targets=("cli_upstream:other",)), spec(targets=(target,)))
     assert _cli.main(["show", "first"]) == 0
-    lines = capsys.readouterr().out.splitlines()[10:]
-    assert [line for line in lines if line in DIFFERENCES[target]] == DIFFERENCES[target]
-    assert "cli_upstream" in sys.modules
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "first"
+    assert lines[10:] == ["", *DIFFERENCES[target]]
 
 
 def test_show_looks_behind_decorators_of_the_replacement(
@@ -407,29 +431,59 @@ def test_show_a_pytree_node(capsys: pytest.CaptureFixture[str]) -> None:
     assert "+def flatten(cache: Any) -> tuple[list[Any], CacheLayout]:" in lines
 
 
-def test_show_compares_a_node_with_the_one_that_is_registered(
+NODE = """
+class Node:
+    pass
+
+
+def theirs(node):
+    return [], None
+
+
+def ours(node):
+    return [], 1
+
+
+def node(original):
+    return {"flatten_fn": ours, "serialized_type_name": "Node"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("is_registered", "label", "change"),
+    [
+        (False, "flatten_fn (not registered)", ["@@ -0,0 +1,2 @@", "+def ours(node):", "+    return [], 1"]),
+        (
+            True,
+            "flatten_fn",
+            ["@@ -1,2 +1,2 @@", "-def theirs(node):", "-    return [], None", "+def ours(node):", "+    return [], 1"],
+        ),
+    ],
+)
+def test_show_compares_nodes(
+    is_registered: bool,
+    label: str,
+    change: list[str],
     use: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    pytree = pytest.importorskip("torch.utils._pytree")
-    text = (
-        "class Node:\n    pass\n\ndef upstream_flatten(node):\n    return [], None\n\n"
-        "def node(original):\n    return {'flatten_fn': ours, 'serialized_type_name': 'x'}\n\n"
-        "def ours(node):\n    return [], 1\n"
-    )
-    (tmp_path / "cli_upstream.py").write_text(text, "utf-8")
-    import cli_upstream  # type: ignore[import-not-found]
-
+    (tmp_path / "cli_upstream.py").write_text(NODE, "utf-8")
+    upstream = importlib.import_module("cli_upstream")
+    nodes = {upstream.Node: argparse.Namespace(flatten_fn=upstream.theirs)} if is_registered else {}
+    monkeypatch.setitem(sys.modules, "torch.utils._pytree", argparse.Namespace(SUPPORTED_NODES=nodes))
     use(spec(targets=("pytree(cli_upstream:Node)",), replacement="cli_upstream:node", kind="pytree"))
-    registered = argparse.Namespace(flatten_fn=cli_upstream.upstream_flatten)
-    monkeypatch.setitem(pytree.SUPPORTED_NODES, cli_upstream.Node, registered)
     assert _cli.main(["show", "first"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "--- pytree(cli_upstream:Node) flatten_fn" in lines
-    assert "-def upstream_flatten(node):" in lines
-    assert "+def ours(node):" in lines
+    lines = capsys.readouterr().out.splitlines()[10:]
+    assert lines == ["", f"--- pytree(cli_upstream:Node) {label}", "+++ cli_upstream:node", *change]
+
+
+@pytest.mark.parametrize("kind", ["wrap", "replace"])
+def test_show_names_the_kind(kind: str, use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    use(spec(kind=kind))
+    assert _cli.main(["show", "first"]) == 0
+    assert f"  kind:        {kind} (" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["show"], ["plan", "--tor", "2.9"], ["list", "--torch", "1"]])
@@ -472,12 +526,16 @@ def test_characters_that_the_terminal_lacks(use: Callable[..., None], monkeypatc
     assert rb"# caf\xe9" in stream.buffer.getvalue()  # type: ignore[attr-defined]
 
 
-def test_closed_pipe() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_closed_pipe(unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-P", "-m", "exportcompat", "list"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with contextlib.closing(os.fdopen(writer, "wb")) as closed:
-        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, stdout=closed, stderr=subprocess.PIPE, env=environment, text=True, check=False, timeout=60
+        )
     assert done.stderr == ""
     assert done.returncode == 1
 
