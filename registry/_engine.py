@@ -3,14 +3,14 @@
 import functools
 import logging
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
 from ._errors import ConflictError, RestoreError
 from ._signature import mismatch
-from ._slots import AttributeSlot, Slot
+from ._slots import AttributeSlot, Rewrap, Slot
 from ._spec import PatchingSpec
 
 _log = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ class Patch:
         original: what callers got from the place.
         value: what was written.
         usage: the counter of the replacement.
+        adopted: the place is no target; a module imported the replacement by name.
         users: the number of open scopes that need it.
     """
 
@@ -44,6 +45,7 @@ class Patch:
     original: Any
     value: Any
     usage: Usage
+    adopted: bool = False
     users: int = 0
 
 
@@ -56,7 +58,7 @@ class Replacement:
         slot: the place.
         original: what the factory was given.
         value: what is written.
-        problem: how the signature does not fit the original; None if it fits.
+        problem: why it does not fit the original; None if it fits.
         usage: the counter.
     """
 
@@ -84,18 +86,14 @@ class Engine:
         """
         with self._lock:
             known = self._replacements.get(slot.key)
-            if patch := self._patches.get(slot.key):
-                _require_same(patch, spec, slot)
+            if patch := self._target(spec, slot):
+                return Replacement(spec, slot, patch.original, patch.value, usage=patch.usage)
             original, rewrap = slot.original()
-            if known and known.spec == spec and (patch or known.original is original):
+            original = self._unpatched(original)
+            if known and known.spec == spec and known.original is original:
                 return known
         # The factory may import torch, and an import must not wait for a thread that waits for this lock.
-        made = factory(original)
-        replacement = Replacement(spec, slot, original)
-        replacement.value = rewrap(_counted(made, original, replacement.usage))
-        if callable(made):
-            taken = slot.takes or original
-            replacement.problem = mismatch(taken, made, spec.kind, follow=slot.takes is None)
+        replacement = _made(spec, slot, original, rewrap, factory)
         with self._lock:
             if slot.key not in self._patches:
                 self._replacements[slot.key] = replacement
@@ -108,11 +106,11 @@ class Engine:
             ConflictError: the slot holds the replacement of another spec.
         """
         with self._lock:
-            patch = self._patches.get(replacement.slot.key)
-            if patch is None:
-                patch = self._write(replacement)
-            _require_same(patch, replacement.spec, replacement.slot)
+            patch = self._target(replacement.spec, replacement.slot) or self._patch(replacement)
+            # The journal comes first: whatever interrupts the write, `release` knows of it.
             self._count(patch, journal)
+            if patch.users == 1:
+                self._write(patch)
             return patch
 
     def adopt(self, module: ModuleType, journal: list[Patch]) -> None:
@@ -124,20 +122,28 @@ class Engine:
                     slot = AttributeSlot(module, name, f"{module.__name__}:{name}")
                     known = self._patches.get(slot.key)
                     original = source.original
-                    patch = known or Patch(source.spec, slot, original, original, value, source.usage)
+                    patch = known or Patch(source.spec, slot, original, original, value, source.usage, adopted=True)
                     self._patches[slot.key] = patch
                     self._count(patch, journal)
 
-    def release(self, journal: Sequence[Patch]) -> None:
+    def release(self, journal: list[Patch]) -> None:
         """Undo one scope's journal, last first; the last scope that needs a patch gives the original back.
+
+        The journal is emptied as it is undone, so a call that was interrupted can be repeated.
 
         Raises:
             RestoreError: some places could not be given back. All others were.
         """
+        failed: list[tuple[Patch, BaseException]] = []
         with self._lock:
-            idle = [patch for patch in reversed(journal) if self._leave(patch)]
+            while journal:
+                patch = journal[-1]
+                error = self._restore(patch) if patch.users == 1 else None
+                patch.users -= 1
+                del journal[-1]
+                if error is not None:
+                    failed.append((patch, error))
             # A second attempt follows all the first ones: a failure must not stop the others.
-            failed = [(patch, error) for patch in idle if (error := self._restore(patch)) is not None]
             lasting = [(patch, error) for patch, error in failed if self._restore(patch) is not None]
         for patch, error in failed:
             _log.warning("giving back %s failed at first: %r", patch.slot.label, error)
@@ -147,33 +153,48 @@ class Engine:
         if interrupts:
             raise interrupts[0]
 
-    def _write(self, made: Replacement) -> Patch:
-        slot = made.slot
-        patch = Patch(made.spec, slot, slot.read(), made.original, made.value, made.usage)
+    def _target(self, spec: PatchingSpec, slot: Slot) -> Patch | None:
+        """Return the patch that some spec has put into `slot`; a spec takes the place of what was only adopted."""
+        patch = self._patches.get(slot.key)
+        if patch is None or patch.adopted:
+            return None
+        _require_same(patch, spec, slot)
+        return patch
+
+    def _patch(self, made: Replacement) -> Patch:
+        saved = self._unpatched(made.slot.read())
+        return Patch(made.spec, made.slot, saved, made.original, made.value, made.usage)
+
+    def _unpatched(self, value: Any) -> Any:
+        # A module that was imported inside a scope may hold, by name, the replacement of another place.
+        found = (patch.original for patch in self._patches.values() if patch.value is value and callable(value))
+        return next(found, value)
+
+    def _write(self, patch: Patch) -> None:
+        self._patches[patch.slot.key] = patch
         try:
-            slot.write(made.value)
+            patch.slot.write(patch.value)
         except BaseException:
+            # Other threads must not take it for done. If this fails too, `release` tries again and reports it.
             self._restore(patch)
             raise
-        self._patches[slot.key] = patch
-        return patch
 
     def _count(self, patch: Patch, journal: list[Patch]) -> None:
         patch.users += 1
-        patch.usage.live = True
         journal.append(patch)
-
-    def _leave(self, patch: Patch) -> bool:
-        patch.users -= 1
-        return patch.users == 0
+        if not patch.adopted:
+            patch.usage.live = True
 
     def _restore(self, patch: Patch) -> BaseException | None:
-        patch.usage.live = False
+        if self._patches.get(patch.slot.key) is not patch:
+            return None
+        if not patch.adopted:
+            patch.usage.live = False
         try:
             patch.slot.restore(patch.saved)
         except BaseException as error:
             return error
-        self._patches.pop(patch.slot.key, None)
+        del self._patches[patch.slot.key]
         return None
 
 
@@ -183,6 +204,20 @@ def _require_same(patch: Patch, spec: PatchingSpec, slot: Slot) -> None:
             f"target {slot.label!r} is already replaced by spec {patch.spec.id!r} ({patch.spec.definer}); "
             f"spec {spec.id!r} ({spec.definer}) wants it too. Leave one of the scopes, or exclude one id"
         )
+
+
+def _made(spec: PatchingSpec, slot: Slot, original: Any, rewrap: Rewrap, factory: Callable[[Any], Any]) -> Replacement:
+    replacement = Replacement(spec, slot, original)
+    try:
+        made = factory(original)
+    except Exception as error:
+        replacement.problem = f"the factory of the replacement failed with {error!r}"
+        return replacement
+    replacement.value = rewrap(_counted(made, original, replacement.usage))
+    if callable(made):
+        taken = slot.takes or original
+        replacement.problem = mismatch(taken, made, spec.kind, follow=slot.takes is None)
+    return replacement
 
 
 def _counted(replacement: Any, original: Any, usage: Usage) -> Any:

@@ -11,7 +11,7 @@ import json
 import linecache
 import textwrap
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -50,7 +50,9 @@ class Fingerprints:
         try:
             found = json.loads(self.path.read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise ExportCompatError(f"the lock file {self.path} cannot be read: {error}; reinstall the package") from None
+            raise ExportCompatError(
+                f"the lock file {self.path} cannot be read: {error}; reinstall the package"
+            ) from None
         if not isinstance(found, dict) or not all(isinstance(value, dict) for value in found.values()):
             raise ExportCompatError(f"the lock file {self.path} maps no targets to fingerprints; reinstall the package")
         return found
@@ -77,7 +79,7 @@ def of_text(text: str) -> str:
     return hashlib.sha256("\n".join(_walk(node)).encode()).hexdigest()[:12]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _of_code(code: CodeType) -> str:
     try:
         return of_text(_quick_source(code))
@@ -115,6 +117,8 @@ def _last_lines(code: CodeType) -> Iterator[int]:
 
 def _walk(node: Any) -> Iterator[str]:
     """Yield the tree in a form that no Python version changes: empty fields are left out."""
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        node = ast.Assign(targets=[node.target], value=node.value)
     if isinstance(node, ast.AST):
         yield f"({type(node).__name__}"
         for name, value in ast.iter_fields(node):
@@ -126,12 +130,15 @@ def _walk(node: Any) -> Iterator[str]:
         for item in node:
             yield from _walk(item)
     else:
-        yield repr(node)
+        # Which characters repr() prints as they are depends on Python's Unicode tables.
+        yield ascii(node)
 
 
 def _without_docstring(node: ast.AST, name: str, value: Any) -> Any:
     if name != "body" or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return value
     first = value[0]
-    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    is_text = (
+        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    )
     return value[1:] if is_text else value

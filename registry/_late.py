@@ -18,6 +18,10 @@ class _Observed(Loader):
         self._loader = loader
         self._on_import = on_import
 
+    def __getattr__(self, name: str) -> Any:
+        # Whoever looks at a spec before its module has run (runpy, pkgutil) wants the loader's other methods.
+        return getattr(self._loader, name)
+
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         spec.loader = self._loader
         module: ModuleType | None = self._loader.create_module(spec)
@@ -58,7 +62,8 @@ class ImportWatch(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find the module as Python would, and observe its loader if it runs Python source."""
-        finders = [finder for finder in list(sys.meta_path) if finder is not self]
+        # Before Python 3.12 an entry may have no find_spec.
+        finders = [finder for finder in list(sys.meta_path) if finder is not self and hasattr(finder, "find_spec")]
         specs = (finder.find_spec(fullname, path, target) for finder in finders)
         spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):

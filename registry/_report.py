@@ -37,8 +37,8 @@ class Use:
 
     @property
     def hits(self) -> int:
-        """Calls since the scope began (those of all threads)."""
-        return (self._usage.hits if self._after is None else self._after) - self._before
+        """Calls since the scope began: those of all threads, some of which may be lost when they call at once."""
+        return max((self._usage.hits if self._after is None else self._after) - self._before, 0)
 
     def freeze(self) -> None:
         """Stop counting."""
@@ -82,7 +82,7 @@ class PatchReport:
             "used": self.used,
             "skipped": self.skipped,
             "pending": self.pending,
-            "drifted": [vars(drift) for drift in self.drifted],
+            "drifted": [dict(vars(drift)) for drift in self.drifted],
         }
 
     def to_json(self) -> str:

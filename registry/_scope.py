@@ -4,19 +4,20 @@ import importlib
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from contextlib import ContextDecorator
 from types import ModuleType, TracebackType
 from typing import Any, Literal, get_args
 
 from ._engine import Engine, Patch, Replacement
-from ._errors import DriftError, DriftWarning, SpecError, TargetError
+from ._errors import DriftError, DriftWarning, RestoreError, SpecError, TargetError
 from ._fingerprint import BUILTIN, fingerprint
 from ._late import ImportWatch
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._select import Decision, plan
 from ._slots import Slot
+from ._spec import PatchingSpec
 from ._targets import DecoratedTarget, Target
 from ._versions import Environment
 
@@ -87,12 +88,14 @@ class Scope(ContextDecorator):
         Raises:
             RestoreError: some targets could not be given back.
         """
-        self._open.pop().end()
+        # One object may be entered by several threads, and each leaves what it entered.
+        mine = [entry for entry in self._open if entry.thread == threading.get_ident()]
+        entry = (mine or self._open)[-1]
+        self._open.remove(entry)
+        entry.end()
 
     def _recreate_cm(self) -> "Scope":
-        return Scope(
-            self._registry, self._model, include=self._include, exclude=self._exclude, on_drift=self._on_drift
-        )
+        return Scope(self._registry, self._model, include=self._include, exclude=self._exclude, on_drift=self._on_drift)
 
 
 class _Entry:
@@ -100,143 +103,212 @@ class _Entry:
 
     def __init__(self, registry: Registry, model: Any, on_drift: OnDrift) -> None:
         self.report = PatchReport()
+        self.thread = threading.get_ident()
         self._registry = registry
         self._on_drift = on_drift
-        self._journal: list[Patch] = []
-        self._waiting: list[tuple[Decision, Target]] = []
-        self._warnings: list[str] = []
-        self._lock = threading.RLock()
         self._classes = _classes_of(model)
+        # The lock is never held while something is imported: the import may be another thread's, which waits for it.
+        self._lock = threading.RLock()
+        self._is_over = False
+        self._journal: list[Patch] = []
+        self._held: set[Hashable] = set()
+        self._watched: list[Decision] = []
+        self._executed: set[str] = set()
+        self._warnings: list[str] = []
 
     def begin(self, include: Collection[str] | None, exclude: Collection[str]) -> None:
         environment = Environment()
         decisions = plan(self._registry, environment, include=include, exclude=exclude)
-        self.report.versions = {name: version and str(version) for name, version in environment.items()}
+        self.report.versions = {name: str(found) if found else None for name, found in environment.items()}
+        self._watched = [decision for decision in decisions if decision.applies]
+        WATCH.listen(self.imported)
+        # The listing comes after the listener, so that no module is imported unseen.
         modules = list(sys.modules.values())
-        with self._lock:
-            WATCH.listen(self.imported)
-            for decision in decisions:
-                if decision.applies:
-                    self._apply(decision, decision.spec.places, modules)
-                else:
-                    self.report.skipped.setdefault(decision.spec.id, decision.reason)
+        for decision in decisions:
+            if decision.applies:
+                self._apply(decision, decision.spec.places, modules)
+            else:
+                self._skip(decision.spec.id, decision.reason)
         for spec_id in self.report.applied.keys() | self.report.pending.keys():
             self.report.skipped.pop(spec_id, None)
 
     def end(self) -> None:
-        WATCH.forget(self.imported)
-        with self._lock:
-            for uses in self.report.applied.values():
-                for use in uses:
-                    use.freeze()
-            journal, self._journal = self._journal, []
-            ENGINE.release(journal)
+        """Give everything back; once more if an interrupt comes in between."""
+        try:
+            self._end()
+        except RestoreError:
+            raise
+        except BaseException:
+            self._end()
+            raise
 
     def imported(self, module: ModuleType) -> None:
         """Patch what waited for `module`, which has just been imported."""
         with self._lock:
-            for decision, target in list(self._waiting):
-                is_own = target.module == module.__name__
-                if is_own:
-                    self._remove_pending(decision.spec.id, target)
-                if is_own and not isinstance(target, DecoratedTarget):
-                    self._waiting.remove((decision, target))
-                if is_own or (isinstance(target, DecoratedTarget) and target.is_loaded()):
-                    self._apply(decision, (target,), [module], late=True)
-            ENGINE.adopt(module, self._journal)
+            if self._is_over:
+                return
+            self._executed.add(module.__name__)
+            due = [(item, _due(item, module)) for item in self._watched]
+            for decision, targets in due:
+                self._remove_pending(decision.spec.id, targets)
+        for decision, targets in due:
+            if targets:
+                self._apply(decision, targets, [module], late=True)
+        with self._lock:
+            if not self._is_over:
+                ENGINE.adopt(module, self._journal)
         self.warn(stacklevel=2)
 
     def warn(self, stacklevel: int) -> None:
         """Give the warnings that have come up, as those of the caller `stacklevel` frames above."""
-        while self._warnings:
-            warnings.warn(self._warnings.pop(0), DriftWarning, stacklevel)
+        texts, self._warnings = self._warnings, []
+        for text in texts:
+            warnings.warn(text, DriftWarning, stacklevel)
+
+    def _end(self) -> None:
+        WATCH.forget(self.imported)
+        with self._lock:
+            self._is_over = True
+            for uses in self.report.applied.values():
+                for use in uses:
+                    use.freeze()
+            ENGINE.release(self._journal)
 
     def _apply(
         self, decision: Decision, targets: Iterable[Target], modules: list[ModuleType], late: bool = False
     ) -> None:
+        """Apply one spec to those of its `targets` that can be found; if one of them does not fit, to none at all."""
+        drifts: list[Drift] = []
         try:
-            found = [pair for target in targets for pair in self._find(decision, target, modules, late)]
+            found = [item for target in targets for item in self._find(decision, target, modules, late, drifts)]
         except (TargetError, DriftError) as error:
-            self._refuse(decision, error)
+            self._withdraw(decision)
+            if decision.asked or self._on_drift == "error":
+                raise
+            self._leave_out(decision, error)
             return
+        for drift in drifts:
+            self._note(decision, drift)
         for replacement in found:
             self._acquire(decision.spec.id, replacement)
         if not found and not late and decision.spec.id not in self.report.pending:
             self.report.skipped[decision.spec.id] = "nothing that is loaded, or that the model has, is concerned"
 
     def _find(
-        self, decision: Decision, target: Target, modules: list[ModuleType], late: bool
+        self, decision: Decision, target: Target, modules: list[ModuleType], late: bool, drifts: list[Drift]
     ) -> list[Replacement]:
         """Return the replacements for one target; note it where it has to wait for an import."""
         if not late:
-            if isinstance(target, DecoratedTarget):
-                self._waiting.append((decision, target))
-            if not target.is_loaded():
-                target.require_module()
-                self._wait(decision, target)
+            target.require_module()
+            if self._must_wait(decision.spec.id, target):
                 return []
         slots = [slot for slot in target.slots(modules) if self._concerns(slot)]
-        replacements = [ENGINE.prepare(decision.spec, slot, _factory(decision.spec.replacement)) for slot in slots]
+        if not slots:
+            return []
+        factory = _factory(decision.spec)
+        replacements = [ENGINE.prepare(decision.spec, slot, factory) for slot in slots]
         for replacement in replacements:
             if replacement.problem:
                 raise DriftError(_drifted(decision, replacement.slot.label, replacement.problem))
-        if slots:
-            self._check_source(decision, target)
+        drifts.extend(self._source_drifts(decision, target))
         return replacements
 
-    def _check_source(self, decision: Decision, target: Target) -> None:
+    def _source_drifts(self, decision: Decision, target: Target) -> list[Drift]:
         proved = self._registry.fingerprints
         if proved is None:
-            return
+            return []
         found = fingerprint(target.source())
         releases = proved.releases(target.text)
         if found in releases or found == BUILTIN:
-            return
+            return []
         what = f"its source ({found}) is none of the {len(releases)} that the spec was proved against"
         if self._on_drift != "warn":
             raise DriftError(_drifted(decision, target.text, what))
-        self.report.drifted.append(Drift(decision.spec.id, target.text, what, True))
-        self._warnings.append(f"{_drifted(decision, target.text, what)}; applied, as the signature fits")
+        return [Drift(decision.spec.id, target.text, what, True)]
 
-    def _refuse(self, decision: Decision, error: TargetError | DriftError) -> None:
-        """Leave one spec out, or raise if the caller asked for it or for an error."""
-        if decision.asked or self._on_drift == "error":
-            raise error
+    def _note(self, decision: Decision, drift: Drift) -> None:
+        # A decorator's users are imported one by one; its own source drifts once.
+        if drift not in self.report.drifted:
+            self.report.drifted.append(drift)
+            self._warnings.append(f"{_drifted(decision, drift.target, drift.what)}; applied, as the signature fits")
+
+    def _withdraw(self, decision: Decision) -> None:
+        """Take back what one spec has patched so far."""
+        spec_id = decision.spec.id
+        with self._lock:
+            self.report.pending.pop(spec_id, None)
+            for use in self.report.applied.pop(spec_id, []):
+                use.freeze()
+            mine = [patch for patch in self._journal if patch.spec == decision.spec]
+            self._held -= {patch.slot.key for patch in mine}
+            self._journal = [patch for patch in self._journal if patch.spec != decision.spec]
+            ENGINE.release(mine)
+
+    def _leave_out(self, decision: Decision, error: TargetError | DriftError) -> None:
+        self._watched = [item for item in self._watched if item is not decision]
         self.report.skipped[decision.spec.id] = str(error)
         self.report.drifted.append(Drift(decision.spec.id, ", ".join(decision.spec.targets), str(error), False))
         if self._on_drift == "warn":
             self._warnings.append(f"{error}; the spec was left out")
 
+    def _skip(self, spec_id: str, reason: str) -> None:
+        reasons = self.report.skipped.get(spec_id, reason).split("; ")
+        self.report.skipped[spec_id] = "; ".join(dict.fromkeys([*reasons, *reason.split("; ")]))
+
     def _acquire(self, spec_id: str, replacement: Replacement) -> None:
-        use = Use(ENGINE.acquire(replacement, self._journal))
-        self.report.applied.setdefault(spec_id, []).append(use)
+        with self._lock:
+            if self._is_over or replacement.slot.key in self._held:
+                return
+            self._held.add(replacement.slot.key)
+            use = Use(ENGINE.acquire(replacement, self._journal))
+            self.report.applied.setdefault(spec_id, []).append(use)
+            self.report.skipped.pop(spec_id, None)
 
-    def _wait(self, decision: Decision, target: Target) -> None:
-        if (decision, target) not in self._waiting:
-            self._waiting.append((decision, target))
-        self.report.pending.setdefault(decision.spec.id, []).append(target.text)
+    def _must_wait(self, spec_id: str, target: Target) -> bool:
+        with self._lock:
+            # A module that another thread imports has been executed a moment before Python calls it ready.
+            if target.is_loaded() or target.module in self._executed:
+                return False
+            self.report.pending.setdefault(spec_id, []).append(target.text)
+            return True
 
-    def _remove_pending(self, spec_id: str, target: Target) -> None:
-        texts = self.report.pending.get(spec_id, [])
-        if target.text in texts:
-            texts.remove(target.text)
-        if not texts:
-            self.report.pending.pop(spec_id, None)
+    def _remove_pending(self, spec_id: str, targets: Iterable[Target]) -> None:
+        done = {target.text for target in targets}
+        texts = [text for text in self.report.pending.pop(spec_id, []) if text not in done]
+        if texts:
+            self.report.pending[spec_id] = texts
 
     def _concerns(self, slot: Slot) -> bool:
         is_module_class = isinstance(slot.owner, type) and hasattr(slot.owner, "named_modules")
         return self._classes is None or not is_module_class or slot.owner in self._classes
 
 
+def _due(decision: Decision, module: ModuleType) -> list[Target]:
+    """Return the targets of a spec for which something is to do now that `module` has been imported."""
+    return [
+        target
+        for target in decision.spec.places
+        if target.module == module.__name__ or (isinstance(target, DecoratedTarget) and target.is_loaded())
+    ]
+
+
 def _classes_of(model: Any) -> set[type] | None:
     if model is None:
         return None
+    if not hasattr(model, "modules"):
+        raise SpecError(f"model is a {type(model).__name__}; wanted an nn.Module, or None for every spec")
     return {cls for module in model.modules() for cls in type(module).__mro__}
 
 
-def _factory(name: str) -> Callable[[Any], Any]:
-    module, _, attribute = name.partition(":")
-    factory: Callable[[Any], Any] = getattr(importlib.import_module(module), attribute)
+def _factory(spec: PatchingSpec) -> Callable[[Any], Any]:
+    module, _, attribute = spec.replacement.partition(":")
+    try:
+        factory: Callable[[Any], Any] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise SpecError(
+            f"spec {spec.id!r} ({spec.definer}): replacement {spec.replacement!r} cannot be had: {error}; "
+            "write the module and name of a factory"
+        ) from error
     return factory
 
 

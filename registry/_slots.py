@@ -87,7 +87,7 @@ class ItemSlot:
         self.key: Hashable = (id(mapping), item)
 
     def read(self) -> Any:
-        return tuple(store.get(self.item, ABSENT) for store in self._stores())
+        return [(store, store.get(self.item, ABSENT)) for store in self._stores()]
 
     def original(self) -> tuple[Any, Rewrap]:
         return self.mapping[self.item], lambda value: value
@@ -96,7 +96,10 @@ class ItemSlot:
         self.mapping[self.item] = value
 
     def restore(self, saved: Any) -> None:
-        for store, value in zip(self._stores(), saved, strict=True):
+        known = {id(store) for store, _ in saved}
+        # A mapping may make a dict when it is first written to.
+        added = [(store, ABSENT) for store in self._stores() if id(store) not in known]
+        for store, value in [*saved, *added]:
             _put(store, self.item, value)
 
     def _stores(self) -> list[dict[Any, Any]]:
@@ -123,8 +126,7 @@ class PytreeSlot:
         self.key: Hashable = (id(cls), "pytree node")
 
     def read(self) -> Any:
-        names = [name for name, cls in _table("utils", "SERIALIZED_TYPE_TO_PYTHON_TYPE").items() if cls is self.cls]
-        return tuple(table.get(self.cls, ABSENT) for table in self._tables()), tuple(names)
+        return tuple(table.get(self.cls, ABSENT) for table in self._tables()), tuple(self._names())
 
     def original(self) -> tuple[Any, Rewrap]:
         return None, lambda value: value
@@ -136,19 +138,22 @@ class PytreeSlot:
         sys.modules["torch.fx._pytree"].register_pytree_flatten_spec(self.cls, lambda node, spec: flatten(node)[0])
 
     def restore(self, saved: Any) -> None:
-        self._clear()
         entries, names = saved
         for table, entry in zip(self._tables(), entries, strict=True):
             _put(table, self.cls, entry)
-        for name in names:
-            _table("utils", "SERIALIZED_TYPE_TO_PYTHON_TYPE")[name] = self.cls
+        table = _table("utils", "SERIALIZED_TYPE_TO_PYTHON_TYPE")
+        for name in {*names, *self._names()}:
+            _put(table, name, self.cls if name in names else ABSENT)
 
     def _clear(self) -> None:
         for table in self._tables():
             table.pop(self.cls, None)
+        for name in self._names():
+            del _table("utils", "SERIALIZED_TYPE_TO_PYTHON_TYPE")[name]
+
+    def _names(self) -> list[str]:
         names = _table("utils", "SERIALIZED_TYPE_TO_PYTHON_TYPE")
-        for name in [name for name, cls in names.items() if cls is self.cls]:
-            del names[name]
+        return [name for name, cls in list(names.items()) if cls is self.cls]
 
     def _tables(self) -> list[dict[Any, Any]]:
         return [

@@ -57,7 +57,7 @@ class PatchingSpec:
         object.__setattr__(self, "_places", tuple(parse_target(text, self.id) for text in self.targets))
         object.__setattr__(self, "_ranges", tuple(parse_range(text) for text in self.requires))
         self._check_kind()
-        self._check_packages()
+        self._check_once()
         if not self.definer:
             object.__setattr__(self, "definer", _caller())
 
@@ -98,7 +98,10 @@ class PatchingSpec:
         if any(nodes) != (self.kind == "pytree") or (any(nodes) and not all(nodes)):
             raise self._error("kind", self.kind, "'pytree' exactly when every target is a pytree(...)")
 
-    def _check_packages(self) -> None:
+    def _check_once(self) -> None:
+        for text in self.targets:
+            if self.targets.count(text) > 1:
+                raise self._error("targets", self.targets, f"{text!r} once")
         names = [item.package for item in self.ranges]
         for name in names:
             if names.count(name) > 1:

@@ -70,7 +70,7 @@ class Target:
     def _owner(self, parts: list[str]) -> Any:
         owner: Any = sys.modules[self.module]
         for depth, part in enumerate(parts):
-            if not hasattr(owner, part):
+            if not _has(owner, part):
                 where = ".".join([self.module, *parts[:depth]])
                 raise ClassMissingError(self._message(f"{where} has no {part!r} (looking for the owner)"))
             owner = getattr(owner, part)
@@ -89,8 +89,10 @@ class AttributeTarget(Target):
     def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
         *parents, name = self.name.split(".")
         owner = self._owner(parents)
-        if not hasattr(owner, name):
-            where = ".".join([self.module, *parents])
+        where = ".".join([self.module, *parents])
+        if not isinstance(owner, (ModuleType, type)):
+            raise ClassMissingError(self._message(f"{where} is a {type(owner).__name__}: neither a class nor a module"))
+        if not _has(owner, name):
             raise AttributeMissingError(self._message(f"{where} has no attribute {name!r}"))
         return [AttributeSlot(owner, name, self.text)]
 
@@ -145,7 +147,7 @@ class DecoratedTarget(Target):
         return [slot for module in users for slot in _decorated(module, made)]
 
     def source(self) -> Any:
-        decorator = getattr(sys.modules[self.module], self.name, None)
+        decorator = _namespace(sys.modules[self.module]).get(self.name)
         if not isinstance(decorator, FunctionType):
             raise AttributeMissingError(self._message(f"{self.module} has no decorator {self.name!r}"))
         return decorator
@@ -159,7 +161,8 @@ def parse_target(text: str, spec_id: str) -> Target:
     """
     for form, pattern in _FORMS.items():
         if match := pattern.fullmatch(text):
-            return _CLASSES[form](text, spec_id, **match.groupdict())
+            target: Target = _CLASSES[form](text, spec_id, **match.groupdict())
+            return target
     raise SpecError(
         f"spec {spec_id!r}: target {text!r} has no known form; write 'pkg.mod:Class.method', 'pkg.mod:function', "
         "'pkg.mod:MAPPING[key]', 'pytree(pkg.mod:Class)' or 'decorated(pkg.mod:decorator)'"
@@ -179,13 +182,19 @@ _CLASSES: dict[str, type[Any]] = {
 }
 
 
+def _has(owner: Any, name: str) -> bool:
+    # A module's `__getattr__` may import, as that of a lazy package does.
+    return name in _namespace(owner) if isinstance(owner, ModuleType) else hasattr(owner, name)
+
+
 def _namespace(module: ModuleType) -> dict[str, Any]:
     return getattr(module, "__dict__", {})
 
 
 def _decorated(module: ModuleType, made: set[CodeType]) -> Iterator[Slot]:
-    for cls in list(_namespace(module).values()):
-        if not isinstance(cls, type) or cls.__module__ != module.__name__:
+    classes = dict.fromkeys(value for value in list(_namespace(module).values()) if isinstance(value, type))
+    for cls in classes:
+        if cls.__module__ != module.__name__:
             continue
         for name, value in list(vars(cls).items()):
             if isinstance(value, FunctionType) and (inner := _made(value, made)):
@@ -216,5 +225,6 @@ def _can_import(name: str) -> bool:
 
 def _find_spec(name: str, path: Any) -> ModuleSpec | None:
     # importlib.util.find_spec would import the parents.
-    found = (finder.find_spec(name, path) for finder in list(sys.meta_path))
+    finders = [finder for finder in list(sys.meta_path) if hasattr(finder, "find_spec")]
+    found = (finder.find_spec(name, path) for finder in finders)
     return next((spec for spec in found if spec is not None), None)

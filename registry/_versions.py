@@ -9,10 +9,11 @@ as fixed.
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from ._errors import SpecError
@@ -28,13 +29,13 @@ class Range:
     specifiers: SpecifierSet
 
     def __str__(self) -> str:
-        return f"{self.package}{self.text}"
+        return f"{self.package}{self.text}" if self.specifiers else self.package
 
     @property
     def text(self) -> str:
         """The specifiers, lower bounds first, as people write them."""
         parts = sorted(self.specifiers, key=lambda part: (part.operator.startswith(("<", "!")), str(part)))
-        return ",".join(map(str, parts)) or " (any version)"
+        return ",".join(map(str, parts)) or "any version"
 
     def admits(self, version: Version) -> bool:
         """Say whether the release that `version` leads to is in this range."""
@@ -71,7 +72,7 @@ def parse_range(text: str) -> Range:
         raise SpecError(f"{text!r} has extras, a marker or a url, which a version range cannot have; {_EXAMPLE}")
     for part in requirement.specifier:
         _check_bound(text, part.operator, part.version)
-    return Range(requirement.name, requirement.specifier)
+    return Range(canonicalize_name(requirement.name), requirement.specifier)
 
 
 def parse_version(text: str, package: str) -> Version:
@@ -88,7 +89,7 @@ def parse_version(text: str, package: str) -> Version:
 
 def installed_version(package: str) -> Version | None:
     """Return the version of `package` that this process has loaded or would load; None if there is none."""
-    module = sys.modules.get(package)
+    module = sys.modules.get(package.replace("-", "_"))
     loaded = getattr(module, "__version__", None)
     return _installed(package) if loaded is None else parse_version(str(loaded), package)
 
@@ -98,7 +99,8 @@ class Environment(Mapping[str, "Version | None"]):
 
     def __init__(self, given: Mapping[str, str | None] | None = None) -> None:
         self._found = {
-            name: None if text is None else parse_version(text, name) for name, text in (given or {}).items()
+            str(canonicalize_name(name)): None if text is None else parse_version(text, name)
+            for name, text in (given or {}).items()
         }
 
     def __getitem__(self, package: str) -> Version | None:
@@ -121,10 +123,10 @@ def ranges_overlap(left: Iterable[Range], right: Iterable[Range]) -> bool:
 
 def _check_bound(text: str, operator: str, version: str) -> None:
     bare = version.removesuffix(".*")
-    if operator == "===" or str(release_of(Version(bare))) != str(Version(bare)):
+    if operator == "===" or str(Version(bare)) != ".".join(map(str, Version(bare).release)):
         raise SpecError(
             f"{text!r} has the bound {operator}{version}; versions compare by release, so a bound is a plain release "
-            f"and not a pre-release, post-release, local version or '==='; {_EXAMPLE}"
+            f"and not a pre-release, post-release, local version, epoch or '==='; {_EXAMPLE}"
         )
 
 
@@ -145,7 +147,7 @@ def _witnesses(bounds: Iterable[Version]) -> Iterator[Version]:
         yield Version(f"{bound}.0.0.0.1")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _installed(package: str) -> Version | None:
     # The import costs 10 ms, and nothing needs it where the package is loaded already.
     from importlib import metadata
