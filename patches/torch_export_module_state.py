@@ -60,7 +60,7 @@ SPECS = (
         requires=("torch>=2.6",),
         reason="What forward stores on its module while it is traced stays there: later eager calls are wrong.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/modeling_rope_utils.py",),
-        proofs=("module_state",),
+        proofs=("stateful_gpt",),
         kind="wrap",
     ),
 )

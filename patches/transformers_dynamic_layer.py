@@ -53,7 +53,7 @@ SPECS = (
         requires=("transformers>=4.56,<5.0", "torch>=2.6"),
         reason=_REASON,
         upstream=(_UPSTREAM.format("v4.57.6"),),
-        proofs=("llama[no past]",),
+        proofs=("llama:2,none,4",),
         kind="wrap",
     ),
     PatchingSpec(
@@ -63,7 +63,7 @@ SPECS = (
         requires=("transformers>=5.0", "torch>=2.6"),
         reason=_REASON,
         upstream=(_UPSTREAM.format("v5.23.0"),),
-        proofs=("llama[no past]",),
+        proofs=("llama:2,none,4",),
         kind="replace",
     ),
 )
