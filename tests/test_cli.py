@@ -18,6 +18,8 @@ from exportcompat import __version__, _cli
 from exportcompat.patches import default_registry
 from exportcompat.registry import PatchingSpec, Registry, SpecError
 
+HERE = Path(__file__).parent
+
 UPSTREAM = '''
 import functools
 
@@ -76,8 +78,8 @@ def failing(original):
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "exportcompat", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    command = [sys.executable, "-m", "exportcompat", *arguments]
+    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False, timeout=300)
 
 
 def spec(spec_id: str = "first", **fields: Any) -> PatchingSpec:
@@ -530,11 +532,18 @@ def test_characters_that_the_terminal_lacks(use: Callable[..., None], monkeypatc
 def test_closed_pipe(unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-P", "-m", "exportcompat", "list"]
+    command = [sys.executable, "-m", "exportcompat", "list"]
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with contextlib.closing(os.fdopen(writer, "wb")) as closed:
         done = subprocess.run(
-            command, stdout=closed, stderr=subprocess.PIPE, env=environment, text=True, check=False, timeout=60
+            command,
+            cwd=HERE,
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+            check=False,
+            timeout=60,
         )
     assert done.stderr == ""
     assert done.returncode == 1
@@ -547,7 +556,9 @@ def test_torch_and_transformers_are_not_imported(arguments: list[str]) -> None:
         "sys.stderr.write(str(sorted({'torch', 'transformers', 'numpy', 'difflib'} & set(sys.modules)))); "
         "sys.exit(status)"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0
     assert done.stderr == "[]"
 

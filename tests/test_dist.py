@@ -1,0 +1,209 @@
+"""What is shipped: one package with everything in it, small, with one dependency."""
+
+import email.message
+import email.parser
+import importlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import types
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = {
+    "src/exportcompat": "exportcompat",
+    "registry": "exportcompat/registry",
+    "patches": "exportcompat/patches",
+    "matrix": "exportcompat/matrix",
+}
+METADATA = ("pyproject.toml", "README.md", "LICENSE")
+MAX_BYTES = 200_000
+
+
+def copy_source(to: Path) -> Path:
+    """Copy what a build reads. A build in place would leave folders behind, and would ship what it finds in old ones."""
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, to / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in METADATA:
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, to / name)
+    return to
+
+
+def build_hook(name: str, out: Path) -> list[str]:
+    code = f"import sys; from setuptools import build_meta; build_meta.{name}(sys.argv[1])"
+    return [sys.executable, "-c", code, str(out)]
+
+
+def wheel_command(out: Path) -> list[str]:
+    """Return a command that builds the wheel of the current folder; the first choice needs no package index."""
+    if has_setuptools():
+        return build_hook("build_wheel", out)
+    if uv := shutil.which("uv"):
+        return [uv, "build", "--wheel", "--out-dir", str(out)]
+    if importlib.util.find_spec("build"):
+        return [sys.executable, "-m", "build", "--wheel", "--outdir", str(out)]
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(out), "."]
+    pytest.skip("the wheel can only be built with setuptools, uv, build or pip; or name it in EXPORTCOMPAT_WHEEL")
+
+
+def has_setuptools() -> bool:
+    from importlib import metadata
+
+    try:
+        # Older ones do not know the licence fields of pyproject.toml.
+        return int(metadata.version("setuptools").partition(".")[0]) >= 77  # noqa: PLR2004
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def build(command: list[str], source: Path, out: Path) -> Path:
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, f"{command} failed:\n{done.stdout}\n{done.stderr}"
+    (built,) = [path for path in out.iterdir() if path.suffix in (".whl", ".gz")]
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """Return the wheel that `EXPORTCOMPAT_WHEEL` names, or one that is built now."""
+    if given := os.environ.get("EXPORTCOMPAT_WHEEL"):
+        return zipfile.ZipFile(given)
+    out = tmp_path_factory.mktemp("wheel")
+    return zipfile.ZipFile(build(wheel_command(out), copy_source(tmp_path_factory.mktemp("source")), out))
+
+
+@pytest.fixture(scope="module")
+def core_metadata(wheel: zipfile.ZipFile) -> email.message.Message:
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    return email.parser.Parser().parsestr(wheel.read(name).decode("utf-8"))
+
+
+def shipped(wheel: zipfile.ZipFile) -> set[str]:
+    return {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+
+def test_there_is_one_package_at_the_top(wheel: zipfile.ZipFile) -> None:
+    assert {name.partition("/")[0] for name in shipped(wheel)} == {"exportcompat"}
+
+
+def test_every_module_is_shipped(wheel: zipfile.ZipFile) -> None:
+    modules = {f"{to}/{path.name}" for folder, to in FOLDERS.items() for path in (ROOT / folder).glob("*.py")}
+    assert {name for name in shipped(wheel) if name.endswith(".py")} == modules
+
+
+def test_data_is_shipped_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    data = {name for name in shipped(wheel) if not name.endswith(".py")}
+    assert {"exportcompat/py.typed", "exportcompat/patches/fingerprints.json"} <= data
+    assert {Path(name).suffix for name in data} <= {".typed", ".json", ".toml"}
+
+
+def test_the_folders_at_the_root_are_parts_of_the_package(wheel: zipfile.ZipFile) -> None:
+    wanted = {f"{folder}/__init__.py" for folder in FOLDERS.values()}
+    assert wanted <= shipped(wheel)
+
+
+def test_the_wheel_is_small(wheel: zipfile.ZipFile) -> None:
+    assert wheel.filename is not None
+    assert Path(wheel.filename).stat().st_size <= MAX_BYTES
+
+
+def test_only_packaging_is_required(core_metadata: email.message.Message) -> None:
+    requirements = [Requirement(text) for text in core_metadata.get_all("Requires-Dist", [])]
+    always = [item.name for item in requirements if item.marker is None or item.marker.evaluate({"extra": ""})]
+    assert always == ["packaging"]
+
+
+def test_the_extras(core_metadata: email.message.Message) -> None:
+    assert {"torch", "transformers", "onnx", "all"} <= set(core_metadata.get_all("Provides-Extra", []))
+
+
+def test_the_licence_is_included(wheel: zipfile.ZipFile, core_metadata: email.message.Message) -> None:
+    assert core_metadata["License-Expression"] == "Apache-2.0"
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/licenses/LICENSE")]
+    assert "Apache License" in wheel.read(name).decode("utf-8")
+
+
+def test_the_command_is_included(wheel: zipfile.ZipFile) -> None:
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
+    assert "exportcompat = exportcompat._cli:main" in wheel.read(name).decode("utf-8").splitlines()
+
+
+def test_the_wheel_works_alone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path / "unpacked")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import exportcompat; print(exportcompat.__file__); "
+        "from exportcompat import _cli; sys.exit(_cli.main(['list']))"
+    )
+    done = isolated(code, tmp_path, str(tmp_path / "unpacked"))
+    assert done.returncode == 0, done.stderr
+    first, *lines = done.stdout.splitlines()
+    assert Path(first).is_relative_to(tmp_path)
+    assert any(line.startswith("dynamic-cache-pytree ") for line in lines)
+
+
+def test_a_wheel_from_the_source_distribution_is_the_same(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    if not has_setuptools():
+        pytest.skip("needs setuptools")
+    folders = [tmp_path / name for name in ("source", "sdist", "unpacked", "again")]
+    for folder in folders:
+        folder.mkdir()
+    source, sdist, unpacked, again = folders
+    with tarfile.open(build(build_hook("build_sdist", sdist), copy_source(source), sdist)) as archive:
+        archive.extractall(unpacked, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # type: ignore[arg-type]  # noqa: S202
+    (root,) = unpacked.iterdir()
+    with zipfile.ZipFile(build(build_hook("build_wheel", again), root, again)) as other:
+        assert sorted(other.namelist()) == sorted(wheel.namelist())
+
+
+@pytest.mark.parametrize("name", ["registry", "patches", "matrix", "src"])
+def test_the_folders_have_no_names_of_their_own(name: str, tmp_path: Path) -> None:
+    # Two modules of one source would register every spec twice.
+    code = f"import importlib.util; print(importlib.util.find_spec({name!r}))"
+    assert isolated(code, tmp_path).stdout == "None\n"
+
+
+def isolated(code: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run code in `folder`; `-I` keeps that folder and PYTHONPATH out of what can be imported."""
+    command = [sys.executable, "-I", "-c", code, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+def _is_public_part(package: types.ModuleType, name: str) -> bool:
+    part = getattr(package, name)
+    return isinstance(part, types.ModuleType) and part.__name__ == f"{package.__name__}.{name}"
+
+
+@pytest.mark.parametrize("name", ["exportcompat", "exportcompat.registry", "exportcompat.patches"])
+class TestPublicNames:
+    """What a package shows is what its `__all__` says."""
+
+    def test_exist(self, name: str) -> None:
+        package = importlib.import_module(name)
+        assert [public for public in package.__all__ if not hasattr(package, public)] == []
+
+    def test_are_sorted_and_named_once(self, name: str) -> None:
+        public = importlib.import_module(name).__all__
+        assert public == sorted(set(public))
+
+    def test_are_no_private_modules(self, name: str) -> None:
+        package = importlib.import_module(name)
+        private = [public for public in package.__all__ if public.startswith("_") and not public.startswith("__")]
+        modules = [public for public in package.__all__ if isinstance(getattr(package, public), types.ModuleType)]
+        assert private == []
+        assert modules == []
+
+
+@pytest.mark.parametrize("name", ["exportcompat", "exportcompat.registry"])
+def test_nothing_else_is_shown(name: str) -> None:
+    package = importlib.import_module(name)
+    shown = [public for public in vars(package) if not public.startswith("_")]
+    assert [public for public in shown if public not in package.__all__ and not _is_public_part(package, public)] == []
