@@ -91,4 +91,4 @@ def _default(wanted: Parameter, found: Parameter) -> str | None:
 
 def _text(parameters: list[Parameter]) -> str:
     bare = [item.replace(annotation=Parameter.empty) for item in parameters]
-    return f"({', '.join(map(str, bare))})"
+    return str(inspect.Signature(bare))
