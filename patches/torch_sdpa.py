@@ -4,8 +4,9 @@ Symptom: with a sample of one new token, `TypeError: argument 'is_causal' must b
 padding, the rows of padded tokens differ from eager: 0 there, the mean of all values in ONNX.
 Cause: attention code computes `is_causal = query_length > 1 and mask is None and ...`. When the length is a dynamic
 axis whose sample value is 1, Python's `and` returns its first operand: a `SymBool`. And onnxscript lowers a boolean
-mask with the smallest float in place of minus infinity, so a row without any key is a uniform one.
-Can go: when torch takes a `SymBool` (or transformers makes a bool of it), and onnxscript zeroes rows without keys.
+mask with the smallest float in place of minus infinity, so a row without any key is a uniform one; `enable_gqa` it
+does not lower for dynamic axes ("'>' not supported between instances of 'SymbolicDim' and 'int'").
+Can go: when torch takes a `SymBool` (or transformers makes a bool of it), and onnxscript lowers both of the others.
 """
 
 from collections.abc import Callable
@@ -31,12 +32,23 @@ def as_in_eager(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if isinstance(is_causal, torch.SymBool):
             is_causal = _flag(attn_mask)
+        if not is_traced(query):
+            return original(query, key, value, attn_mask, dropout_p, is_causal, **kwargs)
+        if kwargs.pop("enable_gqa", False):
+            key, value = _repeated(key, query), _repeated(value, query)
         output = original(query, key, value, attn_mask, dropout_p, is_causal, **kwargs)
-        if attn_mask is None or attn_mask.dtype != torch.bool or not is_traced(query):
+        if attn_mask is None or attn_mask.dtype != torch.bool:
             return output
         return torch.where(attn_mask.any(dim=-1, keepdim=True), output, 0.0)
 
     return scaled_dot_product_attention
+
+
+def _repeated(states: Any, query: Any) -> Any:
+    """Return keys or values, `(..., kv_heads, length, size)`, repeated to the heads of the query."""
+    groups = query.shape[-3] // states.shape[-3]
+    shape = (*states.shape[:-2], groups, *states.shape[-2:])
+    return states.unsqueeze(-3).expand(shape).flatten(-4, -3)
 
 
 def _flag(mask: Any) -> bool:
@@ -56,7 +68,7 @@ SPECS = (
         targets=("torch.nn.functional:scaled_dot_product_attention",),
         replacement=f"{__name__}:as_in_eager",
         requires=("torch>=2.6",),
-        reason="A sample of one new token gives no graph; rows of padded tokens differ from eager in ONNX.",
+        reason="A sample of one new token gives no graph, enable_gqa neither; rows of padded tokens differ in ONNX.",
         upstream=(
             "https://github.com/huggingface/transformers/pull/46196",
             "https://github.com/pytorch/pytorch/issues/103749",
