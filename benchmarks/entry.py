@@ -31,8 +31,8 @@ def transformers_scope() -> Scope:
         ImportError: transformers is older than 5.13.
     """
     # The patches are registered when these two are imported.
-    import transformers.exporters.exporter_dynamo
-    import transformers.exporters.exporter_onnx
+    import transformers.exporters.exporter_dynamo  # noqa: F401
+    import transformers.exporters.exporter_onnx  # noqa: F401
     from transformers.exporters.utils import apply_patches
 
     @contextlib.contextmanager
@@ -64,7 +64,7 @@ PATCHERS = {
 
 
 def measure(scope: Scope, later: int) -> dict[str, Any]:
-    """Return the times of the first entry and of all later ones, and the modules, not ours, that the first one added."""
+    """Return the times of the first and of later entries, and the modules other than ours that the first one added."""
     before = set(sys.modules)
     first = entry_time(scope)
     added = sorted(name for name in set(sys.modules) - before if name.partition(".")[0] != "exportcompat")

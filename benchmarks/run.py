@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ class Row:
 def import_rows(repeat: int) -> list[Row]:
     """Measure fresh processes that import exportcompat, what it needs, and nothing."""
     codes = {"exportcompat": "import exportcompat", "packaging": "import packaging.requirements", "nothing": "pass"}
-    samples = in_turn({name: lambda code=code: _process_time(code) for name, code in codes.items()}, repeat)
+    samples = in_turn({name: partial(_process_time, code) for name, code in codes.items()}, repeat)
     ours = samples.pop("exportcompat")
     empty = statistics.median(samples["nothing"])
     over_empty = [sample - empty for sample in ours]
@@ -93,7 +94,7 @@ def import_rows(repeat: int) -> list[Row]:
 def entry_rows(repeat: int) -> list[Row]:
     """Measure first and later entries into scopes; no rows where torch or transformers is not installed."""
     names = ("exportcompat", "transformers", "onnx-diagnostic")
-    found = in_turn({name: lambda name=name: _entry(name) for name in names}, repeat)
+    found = in_turn({name: partial(_entry, name) for name in names}, repeat)
     results = {name: samples for name, samples in found.items() if samples[0] is not None}
     if "exportcompat" not in results:
         return []
@@ -111,9 +112,10 @@ def entry_rows(repeat: int) -> list[Row]:
 
 def plan_rows(repeat: int) -> list[Row]:
     """Measure plans for 200 pairs of versions, next to packaging's answer for the same ranges."""
+    from packaging.specifiers import SpecifierSet
+
     from exportcompat import plan
     from exportcompat.patches import default_registry
-    from packaging.specifiers import SpecifierSet
 
     pairs = [{"torch": torch, "transformers": other} for torch in TORCH for other in TRANSFORMERS]
     ranges = [(item.package, SpecifierSet(item.specifiers)) for spec in default_registry() for item in spec.ranges]

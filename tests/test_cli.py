@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from exportcompat import __version__, _cli
 from exportcompat.patches import default_registry
 from exportcompat.registry import PatchingSpec, Registry, SpecError
