@@ -1,0 +1,53 @@
+"""`python -m exportcompat.matrix`: one case in this process, the proofs, or the quickstart."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from exportcompat.registry import ExportCompatError
+
+from ._cases import parse_proof
+from ._quickstart import quickstart
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m exportcompat.matrix", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    check = commands.add_parser("check", help="export one case and print the outcome as a line of JSON")
+    check.add_argument("case", help="a case, or case:batch,past,new")
+    check.add_argument("--plain", action="store_true", help="do not apply patches")
+    check.add_argument("--exclude", action="append", default=[], metavar="ID", help="leave a spec out")
+    commands.add_parser("quickstart", help="export every case without and with patches, and print a table")
+    proofs = commands.add_parser("prove", help="run the proofs of every spec that applies, without and with it")
+    proofs.add_argument("--lock", type=Path, metavar="FILE", help="add the proved sources to this lock file")
+    arguments = parser.parse_args(argv)
+    try:
+        return _COMMANDS[arguments.command](arguments)
+    except ExportCompatError as error:
+        print(f"exportcompat.matrix: error: {error}", file=sys.stderr)
+        return 2
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    case, sample = parse_proof(arguments.case)
+    from ._check import check, quiet
+
+    with quiet():
+        outcome = check(case, sample, patched=not arguments.plain, exclude=arguments.exclude)
+    print(json.dumps(outcome.to_dict()))
+    return 0
+
+
+def _prove(arguments: argparse.Namespace) -> int:
+    from ._prove import prove
+
+    return prove(arguments.lock)
+
+
+_COMMANDS = {"check": _check, "quickstart": lambda _: quickstart(), "prove": _prove}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Run the proofs of every spec that applies here, leave-one-out, and note the sources that were proved."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from exportcompat import plan
+from exportcompat.registry import PatchingSpec, fingerprint, installed_version
+
+from ._cases import parse_proof
+from ._check import Outcome, check, quiet
+
+Lock = dict[str, dict[str, list[str]]]
+
+
+def prove(lock: Path | None) -> int:
+    """Print a line per proof; with a lock file, add this environment's fingerprints where every proof holds.
+
+    Returns 0 if each proof fails without its spec and works with it.
+    """
+    specs = [item.spec for item in plan() if item.applies]
+    broken = 0
+    for spec in specs:
+        held = [_holds(spec, proof) for proof in spec.proofs]
+        broken += not all(held)
+        if lock is not None and all(held) and held:
+            _record(lock, spec)
+    return 1 if broken else 0
+
+
+def _holds(spec: PatchingSpec, proof: str) -> bool:
+    case, sample = parse_proof(proof)
+    with quiet():
+        without = check(case, sample, exclude=[spec.id], again=False)
+        together = _with_all(proof)
+    holds = without.state != "works" and together.state == "works"
+    detail = "" if holds else f"  {without.problems[:1]} / {together.problems[:2]}"
+    print(f"{spec.id:26} {proof:20} without: {without.state:6} with: {together.state}{detail}", flush=True)
+    return holds
+
+
+@lru_cache(maxsize=None)
+def _with_all(proof: str) -> Outcome:
+    case, sample = parse_proof(proof)
+    return check(case, sample, again=False)
+
+
+def _record(lock: Path, spec: PatchingSpec) -> None:
+    """Add what the targets of `spec` are here; the file is replaced as a whole or not at all."""
+    known: Lock = json.loads(lock.read_text("utf-8")) if lock.exists() else {}
+    for target, found, release in _sources(spec):
+        releases = known.setdefault(target, {}).setdefault(found, [])
+        if release not in releases:
+            releases.append(release)
+            releases.sort(key=lambda text: [int(part) for part in text.split(".")])
+    text = json.dumps({target: known[target] for target in sorted(known)}, indent=1) + "\n"
+    part = lock.with_suffix(".part")
+    part.write_text(text, "utf-8")
+    os.replace(part, lock)
+
+
+def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str]]:
+    for target in spec.places:
+        package = target.module.partition(".")[0]
+        version: Any = installed_version(package)
+        if target.module in sys.modules:
+            yield target.text, fingerprint(target.source()), version.base_version

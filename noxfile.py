@@ -1,0 +1,110 @@
+"""Sessions. `nox -s quickstart` and `nox -s tests` are the two to know; `nox -l` lists them all."""
+
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.4.15"
+nox.options.sessions = ["quickstart"]
+nox.options.default_venv_backend = "virtualenv"
+
+TORCH = "2.13.0"
+TRANSFORMERS = ("5.23.0", "4.57.6")
+ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
+TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy")
+CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "noxfile.py")
+
+
+@nox.session
+def quickstart(session: nox.Session) -> None:
+    """Export a tiny GPT and five Hugging Face models without and with patches, and print a table."""
+    install(session, TRANSFORMERS[0], "rich")
+    run_python(session, "-m", "exportcompat.matrix", "quickstart")
+
+
+@nox.session
+@nox.parametrize("transformers", TRANSFORMERS)
+def tests(session: nox.Session, transformers: str) -> None:
+    """Run all tests against the built wheel; arguments go to pytest."""
+    wheel = install(session, transformers, *TEST_TOOLS)
+    arguments = session.posargs or ["-n", "2", "--dist", "worksteal", "tests"]
+    run_python(session, "-m", "pytest", *arguments, env={"EXPORTCOMPAT_WHEEL": str(wheel)})
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and format."""
+    uv(session, "ruff")
+    session.run("ruff", "check", *CHECKED)
+    session.run("ruff", "format", "--check", *CHECKED)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types: the package as it is in the wheel, then the tests, the benchmarks and this file."""
+    install(session, TRANSFORMERS[0], *TEST_TOOLS, "mypy", "nox", "rich")
+    run_python(session, "-m", "mypy", "-p", "exportcompat")
+    run_python(session, "-m", "mypy", "tests", "benchmarks", "noxfile.py")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure import, entry and plan against peers; arguments go to benchmarks/run.py."""
+    install(session, TRANSFORMERS[0])
+    run_python(session, "benchmarks/run.py", *session.posargs)
+
+
+def install(session: nox.Session, transformers: str, *others: str) -> Path:
+    """Install torch, one transformers, the ONNX packages and our wheel; return the wheel."""
+    wheel = build(session)
+    source = torch_source(session)
+    uv(session, *source, f"torch=={TORCH}")
+    # torch is there already: no other source may replace it.
+    uv(session, f"torch=={TORCH}", f"transformers=={transformers}", *ONNX, *others, str(wheel), *find_links(session))
+    return wheel
+
+
+def build(session: nox.Session) -> Path:
+    """Build the wheel into the session's temporary folder."""
+    session.install("--quiet", "uv>=0.6")
+    folder = Path(session.create_tmp()).resolve()
+    for old in folder.glob("*.whl"):
+        old.unlink()
+    session.run("uv", "build", "--quiet", "--wheel", "--out-dir", str(folder), silent=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def uv(session: nox.Session, *arguments: str) -> None:
+    """Run `uv pip install` for the session; uv shares downloads between sessions."""
+    session.install("--quiet", "uv>=0.6")
+    python = str(Path(session.bin) / "python")
+    session.run("uv", "pip", "install", "--quiet", "--python", python, *arguments, silent=False)
+
+
+def torch_source(session: nox.Session) -> list[str]:
+    """Choose where torch comes from, the CPU build where it can be had, and say which."""
+    python = ["--python", str(Path(session.bin) / "python")]
+    probe = ["uv", "pip", "install", "--dry-run", "--quiet", *python, f"torch=={TORCH}"]
+    choices = {
+        "PyTorch's CPU index": ["--torch-backend", "cpu"],
+        "the configured find-links folder": find_links(session),
+    }
+    for name, arguments in choices.items():
+        limits = {"UV_HTTP_TIMEOUT": "10", "UV_HTTP_RETRIES": "0"}
+        if arguments and session.run(*probe, *arguments, silent=True, success_codes=[0, 1, 2], env=limits) == "":
+            session.log(f"torch {TORCH} comes from {name}")
+            return arguments
+    session.log(f"torch {TORCH} comes from the default index: it may be a CUDA build of several GB")
+    return []
+
+
+def find_links(session: nox.Session) -> list[str]:
+    """Return uv's arguments for the folders that pip is configured to look into."""
+    folders = (session.env.get("PIP_FIND_LINKS") or "").split()
+    return [argument for folder in folders for argument in ("--find-links", folder)]
+
+
+def run_python(session: nox.Session, *arguments: str, env: dict[str, str] | None = None) -> None:
+    """Run the session's Python so that the folders of this repository cannot be imported by their bare names."""
+    session.run("python", *arguments, env={"PYTHONSAFEPATH": "1", "HF_HUB_OFFLINE": "1", **(env or {})})

@@ -1,0 +1,96 @@
+"""Every case works from one graph: at shapes that the export did not see, and the model is as it was afterwards."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="an export needs torch")
+pytest.importorskip("transformers", reason="the cases are models of transformers")
+
+from exportcompat import apply_patches
+from exportcompat._decoder import OnnxDecoder, input_names, output_names
+from exportcompat.matrix._cases import CASES, Sample, find_case
+from exportcompat.matrix._check import Outcome, check, export
+
+MODELS = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
+SAMPLES = (
+    Sample(batch=1, past=5, new=3),
+    Sample(batch=2, past=0, new=4),
+    Sample(batch=1, past=0, new=4),
+    Sample(batch=1, past=5, new=1),
+    # Beyond the windows and the rope limits of the cases: the other branch is then the one that was not traced.
+    Sample(batch=2, past=40, new=3),
+)
+
+
+def assert_works(outcome: Outcome, calls: int) -> None:
+    assert (outcome.state, outcome.problems) == ("works", [])
+    assert outcome.calls == calls
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_works_and_exports_twice(name: str) -> None:
+    assert_works(check(find_case(name), Sample()), calls=188)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+@pytest.mark.parametrize("name", MODELS)
+def test_works_whatever_was_traced(name: str, sample: Sample) -> None:
+    assert_works(check(find_case(name), sample, again=False), calls=188)
+
+
+def test_prefill_without_a_cache_works() -> None:
+    assert_works(check(find_case("llama"), Sample(2, None, 4), again=False), calls=16)
+
+
+def test_names_and_axes_are_those_of_a_decoder(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="the names are read from the file")
+    path = tmp_path / "model.onnx"
+    decoder = find_case("llama").decoder()
+    with apply_patches():
+        export(decoder, Sample(), path)
+    graph = onnx.load(str(path)).graph
+    assert [item.name for item in graph.input] == input_names(2)
+    assert [item.name for item in graph.output] == output_names(2)
+    assert axes(graph.input[0]) == ["batch", "sequence"]
+    assert axes(graph.input[1]) == ["batch", "total_sequence"]
+    assert axes(graph.input[3]) == ["batch", 2, "past_sequence", 8]
+    assert OnnxDecoder(path).takes_past
+
+
+def axes(value: Any) -> list[str | int]:
+    return [item.dim_param or item.dim_value for item in value.type.tensor_type.shape.dim]
+
+
+def test_model_argument_narrows_and_still_works(tmp_path: Path) -> None:
+    decoder = find_case("llama_dynamic").decoder()
+    with apply_patches(decoder.model) as report:
+        export(decoder, Sample(), tmp_path / "model.onnx")
+    rotary = [use.target for use in report.applied["rotary-frequency-switch"]]
+    assert rotary == ["transformers.models.llama.modeling_llama:LlamaRotaryEmbedding.forward"]
+    assert "rotary-frequency-switch" in report.used
+
+
+def test_works_where_transformers_has_registered_the_cache(tmp_path: Path) -> None:
+    executorch = pytest.importorskip(
+        "transformers.integrations.executorch", reason="the registration is in transformers from 4.56"
+    )
+    executorch.register_dynamic_cache_export_support()
+    assert_works(check(find_case("llama"), Sample(), again=False), calls=188)
+
+
+def test_a_sample_that_has_dropped_tokens_is_refused(tmp_path: Path) -> None:
+    decoder = find_case("mistral_window").decoder()
+    sample = decoder.sample(Sample(2, 20, 3))
+
+    class Cropped:
+        model = decoder.model
+        layers = decoder.layers
+        dynamic_shapes = decoder.dynamic_shapes
+
+        def sample(self, _: Sample) -> dict[str, Any]:
+            return sample
+
+    with apply_patches(), pytest.raises(Exception, match="has dropped 13 tokens of a sliding window"):
+        export(Cropped(), Sample(2, 20, 3), tmp_path / "model.onnx")  # type: ignore[arg-type]

@@ -1,0 +1,29 @@
+"""Leave-one-out: each proof of each spec fails without the spec and works with it, on the installed versions."""
+
+import pytest
+
+pytest.importorskip("torch", reason="a proof is an export")
+pytest.importorskip("transformers", reason="the cases are models of transformers")
+
+from exportcompat import PatchingSpec, plan
+from exportcompat.matrix._cases import CASES, parse_proof
+from exportcompat.matrix._check import check
+from exportcompat.patches import default_registry
+
+PROOFS = [(item.spec, proof) for item in plan() if item.applies for proof in item.spec.proofs]
+
+
+@pytest.mark.parametrize(("spec", "proof"), PROOFS, ids=[f"{spec.id}-{proof}" for spec, proof in PROOFS])
+def test_needed_and_enough(spec: PatchingSpec, proof: str) -> None:
+    case, sample = parse_proof(proof)
+    without = check(case, sample, exclude=[spec.id], again=False)
+    assert without.state in ("wrong", "fails"), f"{proof} works without {spec.id}"
+    together = check(case, sample, again=False)
+    assert (together.state, together.problems) == ("works", [])
+
+
+def test_every_spec_has_a_proof_that_exists() -> None:
+    for spec in default_registry():
+        assert spec.proofs, f"{spec.id} has no proof"
+        for proof in spec.proofs:
+            assert parse_proof(proof)[0].name in CASES

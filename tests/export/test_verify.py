@@ -1,0 +1,108 @@
+"""The comparison with eager finds what it is there to find."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the comparison is between torch and ONNX Runtime")
+pytest.importorskip("onnxruntime", reason="the comparison is between torch and ONNX Runtime")
+
+from exportcompat import ExportCompatError
+from exportcompat._verify import TOLERANCE, Schedule, compare, decoder_schedules
+from exportcompat.matrix._cases import PlainDecoder, Sample, find_case
+from exportcompat.matrix._check import check, export, first_line
+
+SHORT = [Schedule(2, (3, 1))]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("verify") / "model.onnx"
+    export(find_case("tiny_gpt").decoder(), Sample(), path)
+    return path
+
+
+class Changed(PlainDecoder):
+    """A reference that is off in one logit of one call."""
+
+    change = 0.0
+
+    def __call__(self, inputs: Any, cache: Any) -> tuple[Any, Any]:
+        logits, cache = super().__call__(inputs, cache)
+        logits[-1, -1, 5] += self.change
+        return logits, cache
+
+
+def reference(change: float) -> Changed:
+    decoder = Changed(find_case("tiny_gpt").decoder().model)
+    decoder.change = change
+    return decoder
+
+
+def test_the_same_model_succeeds(file: Path) -> None:
+    calls = compare(file, lambda: reference(0.0), SHORT)
+    assert [(call.past, call.new, call.success) for call in calls] == [(0, 3, True), (3, 1, True)]
+
+
+@pytest.mark.parametrize("change", [2 * TOLERANCE, float("nan"), float("inf")])
+def test_one_logit_is_enough_to_fail(file: Path, change: float) -> None:
+    assert not any(call.success for call in compare(file, lambda: reference(change), SHORT))
+
+
+def test_another_token_fails_within_the_tolerance(file: Path) -> None:
+    class Tied(PlainDecoder):
+        def __call__(self, inputs: Any, cache: Any) -> tuple[Any, Any]:
+            logits, cache = super().__call__(inputs, cache)
+            top = logits[:, -1].topk(2).indices
+            # The second of the two gets the value of the first and a little more.
+            logits[:, -1] = logits[:, -1].scatter(1, top[:, 1:], logits[:, -1].max(-1, keepdim=True).values + 1e-4)
+            return logits, cache
+
+    calls = compare(file, lambda: Tied(find_case("tiny_gpt").decoder().model), SHORT)
+    assert not any(call.same_tokens or call.success for call in calls)
+
+
+def test_schedules_pass_every_past_and_both_batches() -> None:
+    schedules = decoder_schedules()
+    pasts = {sum(item.lengths[:step]) for item in schedules for step in range(len(item.lengths))}
+    assert pasts.issuperset(range(36)) and max(pasts) > 40
+    assert {item.batch for item in schedules} == {1, 3}
+    assert {item.padding > 0 for item in schedules} == {True, False}
+    assert max(len(item.lengths) for item in schedules if item.greedy) == 33
+
+
+def test_a_truncated_file_is_named(file: Path, tmp_path: Path) -> None:
+    half = tmp_path / "half.onnx"
+    half.write_bytes(file.read_bytes()[:2000])
+    with pytest.raises(ExportCompatError, match=r"half\.onnx is no ONNX model that ONNX Runtime can load"):
+        compare(half, lambda: reference(0.0), SHORT)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ExportCompatError, match=r"none\.onnx is no ONNX model"):
+        compare(tmp_path / "none.onnx", lambda: reference(0.0), SHORT)
+
+
+def test_other_names_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "linear.onnx"
+    torch.onnx.export(torch.nn.Linear(2, 2), (torch.zeros(1, 2),), str(path), dynamo=True, verbose=False)
+    with pytest.raises(ExportCompatError, match="a decoder has 'input_ids' and 'logits'"):
+        compare(path, lambda: reference(0.0), SHORT)
+
+
+def test_an_export_that_fails_is_shown_as_failing() -> None:
+    outcome = check(find_case("llama"), Sample(), patched=False)
+    assert (outcome.state, outcome.calls, outcome.difference) == ("fails", 0, None)
+    assert "DynamicCache" in outcome.problems[0] or "past_key_values" in outcome.problems[0]
+
+
+def test_state_that_stays_on_the_model_is_wrong() -> None:
+    outcome = check(find_case("stateful_gpt"), Sample(), patched=False)
+    assert outcome.state == "wrong"
+    assert outcome.problems[0] == "the model keeps a FakeTensor in last_positions"
+
+
+def test_the_telling_line_of_an_error() -> None:
+    text = "Failed to export.\n- Do this.\n\n## Exception summary\n\n<class 'ValueError'>: no\n\nmore"
+    assert first_line(RuntimeError(text)) == "RuntimeError: <class 'ValueError'>: no"
