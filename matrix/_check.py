@@ -100,7 +100,7 @@ def check(
 
 def _compare(case: Case, path: Path) -> tuple[list[Call], list[str]]:
     try:
-        calls = compare(path, lambda: case.decoder(), decoder_schedules())
+        calls = compare(path, case.decoder, decoder_schedules())
     except Exception as error:
         # ONNX Runtime refuses a shape that the graph was not traced for: the file exists, and is not right.
         return [], [f"ONNX Runtime: {first_line(error)}"]

@@ -1,7 +1,6 @@
 """Run the proofs of every spec that applies here, leave-one-out, and note the sources that were proved."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
@@ -60,7 +59,7 @@ def _record(lock: Path, spec: PatchingSpec) -> None:
     text = json.dumps({target: known[target] for target in sorted(known)}, indent=1) + "\n"
     part = lock.with_suffix(".part")
     part.write_text(text, "utf-8")
-    os.replace(part, lock)
+    part.replace(lock)
 
 
 def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str]]:

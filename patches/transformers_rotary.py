@@ -71,9 +71,7 @@ def _is_switched(rope_type: str, position_ids: Any) -> bool:
     return any(name in rope_type for name in _SWITCHED) and is_traced(position_ids)
 
 
-def _choose(
-    rope_type: str, position_ids: Any, limit: int, frequencies: Callable[[Any], Any], normal: Any
-) -> Any:
+def _choose(rope_type: str, position_ids: Any, limit: int, frequencies: Callable[[Any], Any], normal: Any) -> Any:
     """Return the frequencies, `(head_dim // 2,)`, for the longest position of the call."""
     import torch
 

@@ -1,9 +1,8 @@
 """Version-aware patches that make `torch.export` of Hugging Face models work, and stay right.
 
-    from exportcompat import apply_patches
-
-    with apply_patches():
-        torch.onnx.export(model, (), "model.onnx", kwargs=inputs, dynamic_shapes=shapes, dynamo=True)
+>>> from exportcompat import apply_patches
+>>> with apply_patches():
+...     torch.onnx.export(model, (), "model.onnx", kwargs=inputs, dynamic_shapes=shapes, dynamo=True)
 """
 
 from exportcompat.registry import (

@@ -84,5 +84,3 @@ class OnnxDecoder:
         outputs = dict(zip(self._outputs, self._session.run(None, {**feeds, **cache}), strict=True))
         present = {name: value for name, value in outputs.items() if name.startswith("present.")}
         return outputs["logits"], {name.replace("present", "past_key_values", 1): present[name] for name in present}
-
-

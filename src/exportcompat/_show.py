@@ -62,7 +62,7 @@ def _differences(spec: PatchingSpec) -> Iterator[str]:
         yield ""
         try:
             comparisons = list(_compare(spec, target))
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             # Importing upstream code can fail in any way; whatever else is known is shown all the same.
             yield f"{target.text} cannot be compared: {type(error).__name__}: {error}"
             continue
