@@ -38,10 +38,10 @@ def mismatch(
     the signature of `original` is that of the function that it wraps.
     """
     try:
-        wanted = list(inspect.signature(original, follow_wrapped=follow).parameters.values())
+        wanted = _bare(inspect.signature(original, follow_wrapped=follow))
     except (TypeError, ValueError):
         return None
-    found = list(inspect.signature(replacement, follow_wrapped=False).parameters.values())
+    found = _bare(inspect.signature(replacement, follow_wrapped=False))
     problem = _exact(wanted, found) if kind == "replace" else _passing(wanted, found)
     return problem and f"{problem} (upstream takes {_text(wanted)}; the replacement takes {_text(found)})"
 
@@ -89,6 +89,9 @@ def _default(wanted: Parameter, found: Parameter) -> str | None:
     return None if is_same else f"parameter {wanted.name!r} has the default {left!r} upstream"
 
 
+def _bare(signature: inspect.Signature) -> list[Parameter]:
+    return [item.replace(annotation=Parameter.empty) for item in signature.parameters.values()]
+
+
 def _text(parameters: list[Parameter]) -> str:
-    bare = [item.replace(annotation=Parameter.empty) for item in parameters]
-    return str(inspect.Signature(bare))
+    return str(inspect.Signature(parameters))
