@@ -74,10 +74,10 @@ class Scope(ContextDecorator):
         try:
             entry.begin(self._include, self._exclude)
             entry.warn(stacklevel=3)
+            self._open.append(entry)
         except BaseException:
             entry.end()
             raise
-        self._open.append(entry)
         return entry.report
 
     def __exit__(
