@@ -1,0 +1,203 @@
+"""What holds for every spec of the package, on the versions that are installed."""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from exportcompat import DriftWarning, apply_patches, plan
+from exportcompat.registry import RestoreError
+from exportcompat.registry._scope import ENGINE
+from exportcompat.registry._slots import AttributeSlot, ItemSlot, PytreeSlot, Slot
+
+pytestmark = pytest.mark.filterwarnings("ignore::exportcompat.registry.DriftWarning")
+
+# What the specs are about; a decorator is about the modules that use it.
+MODULES = ["torch.export._trace", "transformers", "transformers.models.phi3.modeling_phi3"]
+TABLES = [
+    ("torch.utils._pytree", "SUPPORTED_NODES"),
+    ("torch.utils._pytree", "SUPPORTED_SERIALIZED_TYPES"),
+    ("torch.utils._pytree", "SERIALIZED_TYPE_TO_PYTHON_TYPE"),
+    ("torch.fx._pytree", "SUPPORTED_NODES"),
+    ("torch.fx._pytree", "SUPPORTED_NODES_EXACT_MATCH"),
+]
+DECISIONS = plan()
+APPLYING = list(dict.fromkeys(item.spec.id for item in DECISIONS if item.applies))
+
+
+@cache
+def places() -> dict[str, list[tuple[Slot, Any]]]:
+    """Return, for each spec that applies, its slots and what they hold without a scope."""
+    targets = [place.module for item in DECISIONS if item.applies for place in item.spec.places]
+    for name in (*MODULES, *targets):
+        importlib.import_module(name)
+    found: dict[str, list[tuple[Slot, Any]]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DriftWarning)
+        with apply_patches():
+            for patch in ENGINE._patches.values():
+                found.setdefault(patch.spec.id, []).append((patch.slot, patch.saved))
+    return found
+
+
+def owners() -> list[Any]:
+    """Return every namespace and table that a spec touches."""
+    found: list[Any] = [vars(sys.modules[module])[name] for module, name in TABLES]
+    for slot, _ in (pair for pairs in places().values() for pair in pairs):
+        if isinstance(slot, ItemSlot):
+            found += slot._stores()
+        elif isinstance(slot, AttributeSlot):
+            found.append(slot.owner)
+    return list({id(item): item for item in found}.values())
+
+
+@pytest.fixture
+def before(snapshot: Any) -> Any:
+    """Return a snapshot of everything that a spec touches."""
+    return snapshot(*owners())
+
+
+def is_replaced(spec_id: str) -> list[bool]:
+    """Say for each place of a spec whether it holds something else than without a scope."""
+    return [slot.read() != saved for slot, saved in places()[spec_id]]
+
+
+def test_some_specs_apply() -> None:
+    assert len(APPLYING) > 3
+    assert sorted(places()) == sorted(APPLYING)
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=lambda item: f"{item.spec.id}:{item.spec.requires[0]}")
+def test_every_decision_has_a_reason(decision: Any) -> None:
+    versions = [f"{name} " for name in ("torch", "transformers")]
+    assert any(name in decision.reason for name in versions)
+    assert (" is not in " in decision.reason or "is not installed" in decision.reason) is not decision.applies
+
+
+def test_what_is_left_out_is_in_the_report_with_its_reason() -> None:
+    with apply_patches() as report:
+        pass
+    known = {item.spec.id for item in DECISIONS}
+    assert set(report.applied) | set(report.skipped) == known
+    assert set(report.applied).isdisjoint(report.skipped)
+    assert all(report.skipped.values())
+    assert [item for item in report.drifted if not item.applied] == []
+
+
+@pytest.mark.parametrize("spec_id", APPLYING)
+def test_enter_and_exit(before: Any, spec_id: str) -> None:
+    with apply_patches(include=spec_id) as report:
+        assert list(report.applied) == [spec_id]
+        assert all(is_replaced(spec_id))
+        others = [other for other in APPLYING if other != spec_id]
+        assert not any(flag for other in others for flag in is_replaced(other))
+    assert before.changes() == []
+
+
+@pytest.mark.parametrize("spec_id", APPLYING)
+def test_nested_and_twice(before: Any, snapshot: Any, spec_id: str) -> None:
+    for _ in range(2):
+        with apply_patches(include=spec_id):
+            inside = snapshot(*owners())
+            with apply_patches(include=spec_id), apply_patches():
+                assert all(is_replaced(spec_id))
+            assert inside.changes() == []
+        assert before.changes() == []
+
+
+@pytest.mark.parametrize("spec_id", APPLYING)
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_exception_in_the_body(before: Any, spec_id: str, error: type[BaseException]) -> None:
+    with pytest.raises(error), apply_patches(include=spec_id):
+        raise error
+    assert before.changes() == []
+
+
+@contextmanager
+def failing_at(name: str, number: int, *, late: bool) -> Iterator[list[str]]:
+    """Make `write` or `restore` of the slots fail at call `number`, before its work or after it."""
+    labels: list[str] = []
+
+    def wrap(original: Callable[..., None]) -> Callable[..., None]:
+        def failing(slot: Any, value: Any) -> None:
+            labels.append(slot.label)
+            is_chosen = len(labels) == number
+            if late or not is_chosen:
+                original(slot, value)
+            if is_chosen:
+                raise OSError(slot.label)
+
+        return failing
+
+    with pytest.MonkeyPatch.context() as patcher:
+        for cls in (AttributeSlot, ItemSlot, PytreeSlot):
+            patcher.setattr(cls, name, wrap(getattr(cls, name)))
+        yield labels
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_failure_at_every_write(before: Any, late: bool) -> None:
+    for number in range(1, sum(map(len, places().values())) + 1):
+        with failing_at("write", number, late=late) as labels, pytest.raises(OSError), apply_patches():
+            pytest.fail("The body must not run.")
+        assert len(labels) == number
+        assert before.changes() == [], labels[-1]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_failure_at_every_restore(before: Any, late: bool) -> None:
+    total = sum(map(len, places().values()))
+    for number in range(1, total + 1):
+        with failing_at("restore", number, late=late) as labels, apply_patches():
+            pass
+        assert len(labels) == total + 1
+        assert before.changes() == [], labels[number - 1]
+
+
+@pytest.mark.parametrize("spec_id", APPLYING)
+def test_a_restore_that_fails_for_good(before: Any, monkeypatch: pytest.MonkeyPatch, spec_id: str) -> None:
+    slot, saved = places()[spec_id][0]
+    original = type(slot).restore
+
+    def failing(self: Any, value: Any) -> None:
+        if self.key == slot.key:
+            raise OSError
+        original(self, value)
+
+    monkeypatch.setattr(type(slot), "restore", failing)
+    with pytest.raises(RestoreError) as caught, apply_patches():
+        pass
+    assert [label for label, _ in caught.value.errors] == [slot.label]
+    replaced = [other.label for pairs in places().values() for other, held in pairs if other.read() != held]
+    assert replaced == [slot.label]
+    original(slot, saved)
+    ENGINE._patches.clear()
+    assert before.changes() == []
+
+
+STEPS = st.tuples(st.booleans(), st.integers(0, 5), st.sets(st.sampled_from(APPLYING), min_size=1))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEPS, max_size=12))
+def test_any_sequence_of_scopes(before: Any, steps: list[tuple[bool, int, set[str]]]) -> None:
+    scopes: list[tuple[Any, set[str]]] = []
+    for is_entry, which, ids in steps:
+        if is_entry or not scopes:
+            scopes.append((apply_patches(include=ids), ids))
+            scopes[-1][0].__enter__()
+        else:
+            scopes.pop(which % len(scopes))[0].__exit__(None, None, None)
+        for spec_id in APPLYING:
+            expected = any(spec_id in held for _, held in scopes)
+            assert is_replaced(spec_id) == [expected] * len(places()[spec_id])
+    for scope, _ in scopes:
+        scope.__exit__(None, None, None)
+    assert before.changes() == []
