@@ -31,7 +31,7 @@ def transformers_scope() -> Scope:
         ImportError: transformers is older than 5.13.
     """
     # The patches are registered when these two are imported.
-    import transformers.exporters.exporter_dynamo  # noqa: F401
+    import transformers.exporters.exporter_dynamo
     import transformers.exporters.exporter_onnx  # noqa: F401
     from transformers.exporters.utils import apply_patches
 

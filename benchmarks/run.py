@@ -197,7 +197,7 @@ def _time(function: Callable[[], object]) -> float:
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"  # noqa: PLR2004
+    return f"{value:.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -526,7 +526,7 @@ def test_characters_that_the_terminal_lacks(use: Callable[..., None], monkeypatc
     monkeypatch.setattr(sys, "stdout", stream)
     use(spec())
     assert _cli.main(["show", "first"]) == 0
-    assert rb"# caf\xe9" in stream.buffer.getvalue()  # type: ignore[attr-defined]
+    assert rb"# caf\xe9" in stream.buffer.getvalue()
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

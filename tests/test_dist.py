@@ -28,7 +28,7 @@ MAX_BYTES = 200_000
 
 
 def copy_source(to: Path) -> Path:
-    """Copy what a build reads. A build in place would leave folders behind, and would ship what it finds in old ones."""
+    """Copy what a build reads. A build in place would leave folders behind and ship what old ones hold."""
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, to / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in METADATA:
@@ -60,7 +60,7 @@ def has_setuptools() -> bool:
 
     try:
         # Older ones do not know the licence fields of pyproject.toml.
-        return int(metadata.version("setuptools").partition(".")[0]) >= 77  # noqa: PLR2004
+        return int(metadata.version("setuptools").partition(".")[0]) >= 77
     except metadata.PackageNotFoundError:
         return False
 
@@ -158,7 +158,7 @@ def test_a_wheel_from_the_source_distribution_is_the_same(wheel: zipfile.ZipFile
         folder.mkdir()
     source, sdist, unpacked, again = folders
     with tarfile.open(build(build_hook("build_sdist", sdist), copy_source(source), sdist)) as archive:
-        archive.extractall(unpacked, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # type: ignore[arg-type]  # noqa: S202
+        archive.extractall(unpacked, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # type: ignore[arg-type]
     (root,) = unpacked.iterdir()
     with zipfile.ZipFile(build(build_hook("build_wheel", again), root, again)) as other:
         assert sorted(other.namelist()) == sorted(wheel.namelist())

@@ -110,7 +110,7 @@ def _source_behind(replacement: Any, original: Any) -> list[str]:
     """Return the source of what decorators of the replacement hide; the original is not taken for that."""
     if not callable(replacement):
         return []
-    function = inspect.unwrap(replacement, stop=lambda outer: outer.__wrapped__ is original)
+    function = inspect.unwrap(replacement, stop=lambda outer: getattr(outer, "__wrapped__", None) is original)
     return _source(getattr(function, "__code__", function))
 
 
