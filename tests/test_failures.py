@@ -211,7 +211,9 @@ def interrupted_at(line: int) -> Iterator[list[int]]:
         if frame.f_code.co_filename not in LINES:
             return None
         # Python looks for signals at calls and jumps, and so not between a with block and the release of its lock.
-        if event == "line" and not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with"):
+        if event == "line" and not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(
+            "with"
+        ):
             seen[0] += 1
             if seen[0] == line:
                 raise KeyboardInterrupt

@@ -219,9 +219,7 @@ def test_a_generator_that_is_thrown_away(fakepkg: ModuleType, everything: Regist
     assert before.changes() == []
 
 
-def test_what_was_captured_by_name_behaves_as_the_original_afterwards(
-    fakepkg: ModuleType, make_spec: MakeSpec
-) -> None:
+def test_what_was_captured_by_name_behaves_as_the_original_afterwards(fakepkg: ModuleType, make_spec: MakeSpec) -> None:
     registry = Registry([make_spec("fakepkg:f")])
     with apply_patches(registry=registry):
         captured = fakepkg.f
