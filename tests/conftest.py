@@ -115,7 +115,7 @@ def make_module(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ModuleType]:
 
 @pytest.fixture
 def fakepkg(make_module: Callable[..., ModuleType]) -> ModuleType:
-    """Return the package `fakepkg` 1.0: functions `f` and `g`, a class `Thing`, a dict `TABLE` and a mapping `LEVELS`."""
+    """Return the package `fakepkg` 1.0 with functions, classes, a dict and a mapping of two levels."""
 
     def f(x: int) -> int:
         return x

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from exportcompat import apply_patches
-from exportcompat.registry import PatchingSpec, Registry, RestoreError
-from exportcompat.registry import _engine, _late, _scope
+from exportcompat.registry import PatchingSpec, Registry, RestoreError, _engine, _late, _scope
 from exportcompat.registry._scope import ENGINE
 from exportcompat.registry._slots import AttributeSlot, ItemSlot
 

@@ -215,8 +215,8 @@ def test_leaves_are_named_by_layer() -> None:
     with apply_patches(include=ID):
         pairs, _ = pytree.tree_flatten_with_path(filled(DynamicCache(), 3))
         partial, _ = pytree.tree_flatten_with_path(partly())
-    assert [path[0].key for path, _ in pairs] == ["0.key", "0.value", "1.key", "1.value"]  # type: ignore[attr-defined]
-    assert [path[0].key for path, _ in partial] == ["0.key", "0.value"]  # type: ignore[attr-defined]
+    assert [path[0].key for path, _ in pairs] == ["0.key", "0.value", "1.key", "1.value"]
+    assert [path[0].key for path, _ in partial] == ["0.key", "0.value"]
 
 
 @pytest.mark.parametrize("make", [DynamicCache, windowed])
@@ -247,7 +247,7 @@ def test_a_spec_can_be_serialised() -> None:
 
 @pytest.mark.parametrize("position", [0, 1])
 def test_a_layer_of_another_class(position: int) -> None:
-    class OwnLayer(DynamicLayer):
+    class OwnLayer(DynamicLayer):  # type: ignore[misc]
         pass
 
     cache = filled(DynamicCache(), 3)
@@ -261,7 +261,7 @@ def test_a_layer_of_another_class(position: int) -> None:
     )
 
 
-class Total(torch.nn.Module):
+class Total(torch.nn.Module):  # type: ignore[misc]
     """A module that takes a cache."""
 
     def forward(self, x: torch.Tensor, cache: Any) -> Any:

@@ -529,7 +529,7 @@ def test_the_report_can_be_written_as_json(fakepkg: ModuleType, make_spec: MakeS
 # A model narrows the specs.
 
 
-class Small(torch.nn.Module):
+class Small(torch.nn.Module):  # type: ignore[misc]
     """A module without anything."""
 
     def forward(self, x: int) -> int:
@@ -541,7 +541,7 @@ class Smaller(Small):
     """A module that inherits its forward."""
 
 
-class Stranger(torch.nn.Module):
+class Stranger(torch.nn.Module):  # type: ignore[misc]
     """A module that no model here has."""
 
     def forward(self, x: int) -> int:

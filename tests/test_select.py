@@ -77,7 +77,7 @@ def test_exclude(registry: Registry) -> None:
 @pytest.mark.parametrize("name", ["include", "exclude"])
 def test_a_text_is_one_id(registry: Registry, name: str) -> None:
     environment = Environment({"fakepkg": "1.5", "otherpkg": "5"})
-    as_text, as_list = plan(registry, environment, **{name: "two"}), plan(registry, environment, **{name: ["two"]})  # type: ignore[arg-type]
+    as_text, as_list = plan(registry, environment, **{name: "two"}), plan(registry, environment, **{name: ["two"]})
     assert as_text == as_list
 
 
@@ -85,7 +85,7 @@ def test_a_text_is_one_id(registry: Registry, name: str) -> None:
 @pytest.mark.parametrize("ids", ["on", ["one", "three"]])
 def test_an_unknown_id(registry: Registry, name: str, ids: str | list[str]) -> None:
     with pytest.raises(UnknownSpecError, match="known ids: one, two"):
-        plan(registry, Environment({"fakepkg": "1.5"}), **{name: ids})  # type: ignore[arg-type]
+        plan(registry, Environment({"fakepkg": "1.5"}), **{name: ids})
 
 
 def test_an_id_that_the_caller_names_has_to_apply(registry: Registry) -> None:

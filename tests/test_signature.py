@@ -101,8 +101,8 @@ def test_defaults_that_cannot_be_compared_are_equal_if_their_types_are() -> None
 
         __hash__ = None  # type: ignore[assignment]
 
-    def wanted(x: object = Odd()) -> None: ...  # noqa: B008
-    def found(x: object = Odd()) -> None: ...  # noqa: B008
+    def wanted(x: object = Odd()) -> None: ...
+    def found(x: object = Odd()) -> None: ...
 
     assert mismatch(wanted, found, "wrap") is None
 

@@ -69,7 +69,7 @@ def test_mixed_kinds_of_targets_are_refused(make_spec: MakeSpec) -> None:
 
 def test_fields_are_named() -> None:
     with pytest.raises(TypeError):
-        PatchingSpec("fake-spec", ("fakepkg:f",))  # type: ignore[call-arg,misc]
+        PatchingSpec("fake-spec", ("fakepkg:f",))  # type: ignore[call-arg]
 
 
 def test_a_valid_spec_is_frozen(make_spec: MakeSpec) -> None:

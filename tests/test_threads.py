@@ -35,7 +35,7 @@ def in_threads(work: Callable[[random.Random], None]) -> None:
         try:
             barrier.wait()
             work(random.Random(seed))
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(seed,)) for seed in range(THREADS)]
@@ -142,8 +142,7 @@ def test_threads_that_import_in_one_scope(
     seen: list[Any] = []
 
     def work(chance: random.Random) -> None:
-        for name in chance.sample(names, len(names)):
-            seen.append(__import__(name).f(1))
+        seen.extend([__import__(name).f(1) for name in chance.sample(names, len(names))])
 
     with apply_patches(registry=Registry([make_spec(*[f"{name}:f" for name in names])])) as report:
         in_threads(work)
