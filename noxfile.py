@@ -27,7 +27,7 @@ def quickstart(session: nox.Session) -> None:
 def tests(session: nox.Session, transformers: str) -> None:
     """Run all tests against the built wheel; arguments go to pytest."""
     wheel = install(session, transformers, *TEST_TOOLS)
-    arguments = session.posargs or ["-n", "2", "--dist", "worksteal", "tests"]
+    arguments = session.posargs or ["-n", "2", "--dist", "worksteal", "--timeout", "600", "tests"]
     run_python(session, "-m", "pytest", *arguments, env={"EXPORTCOMPAT_WHEEL": str(wheel)})
 
 
