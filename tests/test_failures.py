@@ -119,6 +119,30 @@ def test_a_write_and_its_restore_that_both_fail(
     assert before.changes() == []
 
 
+def test_a_failed_write_is_not_taken_for_done_by_a_scope_that_comes_in_between(
+    registry: Registry,
+    before: Any,
+    fakepkg: Any,
+    break_at: Callable[..., list[str]],
+    breakage: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+    original = _scope._Entry.end
+
+    def end(entry: Any) -> None:
+        breakage.setattr(_scope._Entry, "end", original)
+        with apply_patches(registry=registry):
+            original(entry)
+            seen.append(fakepkg.f(1))
+
+    breakage.setattr(_scope._Entry, "end", end)
+    break_at("write", 1, OSError, always=False)
+    with pytest.raises(OSError, match="failed at"), apply_patches(registry=registry):
+        pytest.fail("The body must not run.")
+    assert seen == [("patched", 1)]
+    assert before.changes() == []
+
+
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_restore_that_fails_once_is_made_good(

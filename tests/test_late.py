@@ -269,15 +269,40 @@ def test_a_scope_does_not_wait_for_an_import_that_waits_for_it(
     assert done == [("patched", 1)]
 
 
-def test_an_import_that_ends_after_the_scope_patches_nothing(write: Write, make_spec: MakeSpec) -> None:
+@pytest.mark.parametrize("target", ["latemod:f", "latemod:gone"])
+def test_an_import_that_ends_after_the_scope_does_nothing(write: Write, make_spec: MakeSpec, target: str) -> None:
     write(latemod=FUNCTION)
-    scope = apply_patches(registry=Registry([make_spec("latemod:f")]))
+    scope = apply_patches(registry=Registry([make_spec(target)]))
     scope.__enter__()
     entry = scope._open[-1]
     scope.__exit__(None, None, None)
     module = load("latemod")
-    entry.imported(module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        entry.imported(module)
     assert module.f(1) == 1
+
+
+def test_a_module_that_is_met_twice_is_reported_once(write: Write, make_spec: MakeSpec) -> None:
+    write(latemod=FUNCTION)
+    scope = apply_patches(registry=Registry([make_spec("latemod:f")]))
+    with scope as report:
+        module = load("latemod")
+        scope._open[-1].imported(module)
+        assert [use.target for use in report.applied["fake-spec"]] == ["latemod:f"]
+    assert module.f(1) == 1
+
+
+def test_a_spec_that_was_left_out_at_entry_waits_for_nothing(write: Write, make_spec: MakeSpec) -> None:
+    write(latemod=FUNCTION)
+    registry = Registry([make_spec("latemod:f", "fakepkg:gone")])
+    with (
+        pytest.warns(DriftWarning, match="fakepkg has no attribute 'gone'"),
+        apply_patches(registry=registry) as report,
+    ):
+        assert report.pending == {}
+        assert load("latemod").f(1) == 1
+    assert list(report.skipped) == ["fake-spec"]
 
 
 def test_a_spec_that_is_found_inside_has_all_methods_of_its_loader(write: Write, make_spec: MakeSpec) -> None:

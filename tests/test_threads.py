@@ -12,6 +12,7 @@ import pytest
 from exportcompat import apply_patches
 from exportcompat.patches import default_registry
 from exportcompat.registry import PatchingSpec, Registry
+from exportcompat.registry._slots import AttributeSlot
 
 MakeSpec = Callable[..., PatchingSpec]
 THREADS = 8
@@ -104,6 +105,34 @@ def test_threads_that_overlap_without_nesting(fakepkg: Any, make_spec: MakeSpec,
 
     in_threads(work)
     assert before.changes() == []
+
+
+def test_a_thread_waits_for_a_write_that_another_has_begun(
+    fakepkg: Any, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, entered = threading.Event(), threading.Event(), threading.Event()
+    registry, original, seen = Registry([make_spec()]), AttributeSlot.write, list[Any]()
+
+    def write(slot: AttributeSlot, value: Any) -> None:
+        begun.set()
+        go_on.wait(60)
+        original(slot, value)
+
+    def enter() -> None:
+        with apply_patches(registry=registry):
+            entered.set()
+            seen.append(fakepkg.f(1))
+
+    monkeypatch.setattr(AttributeSlot, "write", write)
+    threads = [threading.Thread(target=enter, daemon=True) for _ in range(2)]
+    threads[0].start()
+    assert begun.wait(60)
+    threads[1].start()
+    assert not entered.wait(0.2)
+    go_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert seen == [("patched", 1)] * 2
 
 
 @pytest.mark.filterwarnings("ignore::exportcompat.registry.DriftWarning")
