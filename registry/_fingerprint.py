@@ -10,6 +10,7 @@ import inspect
 import json
 import linecache
 import textwrap
+import threading
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ from ._errors import ExportCompatError
 _SKIPPED_FIELDS = frozenset(
     {"annotation", "returns", "ctx", "kind", "type_comment", "type_ignores", "type_params", "lineno"}
 )
+_PARSING = threading.Lock()
+_ATTEMPTS = 20
 BUILTIN = "builtin"
 """The fingerprint of what has no Python source."""
 
@@ -75,8 +78,20 @@ def of_text(text: str) -> str:
     Raises:
         SyntaxError: the text is not Python.
     """
-    (node,) = ast.parse(textwrap.dedent(text)).body
+    (node,) = _parse(textwrap.dedent(text)).body
     return hashlib.sha256("\n".join(_walk(node)).encode()).hexdigest()[:12]
+
+
+def _parse(text: str) -> ast.Module:
+    # Some releases of CPython count the depth of all threads' parsers together, and fail at random when several
+    # parse at once (python/cpython#106905). The lock is for our own threads, the attempts for those of others.
+    with _PARSING:
+        for _ in range(_ATTEMPTS):
+            try:
+                return ast.parse(text)
+            except SystemError:
+                continue
+        return ast.parse(text)
 
 
 @cache

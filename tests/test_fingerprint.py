@@ -78,6 +78,22 @@ def test_text_that_is_no_python() -> None:
         of_text("def f(:")
 
 
+@pytest.mark.parametrize("failures", [1, 20])
+def test_a_parser_that_fails_at_random_is_asked_again(monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
+    left, parse = [SystemError("AST constructor recursion depth mismatch")] * failures, ast.parse
+
+    def failing(text: str) -> ast.Module:
+        if left:
+            raise left.pop()
+        return parse(text)
+
+    monkeypatch.setattr(ast, "parse", failing)
+    assert of_text(PLAIN) == "e65c6bc40f5c"
+    left.extend([SystemError()] * 21)
+    with pytest.raises(SystemError):
+        of_text(PLAIN)
+
+
 def test_what_has_no_source_is_builtin() -> None:
     made: dict[str, Any] = {}
     exec("def f(): pass", made)
