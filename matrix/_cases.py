@@ -2,7 +2,8 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -66,12 +67,16 @@ class Case:
         title: what it is, for people.
         make: builds the decoder.
         shown: part of the quickstart.
+        exclude: ids of specs that are left out, for a user who does without them.
+        around: makes a context in which the case is exported.
     """
 
     name: str
     title: str
     make: "Callable[[], Decoder]"
     shown: bool = True
+    exclude: tuple[str, ...] = ()
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def decoder(self) -> "Decoder":
         """Build the model, the same one each time, in evaluation mode."""
@@ -173,7 +178,7 @@ class TransformersDecoder(Decoder):
         config = self.model.config
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         shape, generator = (batch, config.num_key_value_heads, past, size), _generator()
-        cache = self._empty_cache()
+        cache = self.empty_cache()
         for index in range(self.layers):
             pair = (torch.randn(shape, generator=generator), torch.randn(shape, generator=generator))
             cache.update(*pair, index)
@@ -185,16 +190,55 @@ class TransformersDecoder(Decoder):
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         import torch
 
-        cache = self._empty_cache() if cache is None else cache
+        cache = self.empty_cache() if cache is None else cache
         with torch.no_grad():
             output = self.model(**inputs, past_key_values=cache, use_cache=True)
         return output.logits, output.past_key_values
 
-    def _empty_cache(self) -> Any:
+    def empty_cache(self) -> Any:
+        """Return a cache as the model itself would make it."""
         from transformers import DynamicCache
 
         takes_config = "config" in inspect.signature(DynamicCache.__init__).parameters
         return DynamicCache(config=self.model.config) if takes_config else DynamicCache()
+
+
+class PairsDecoder(TransformersDecoder):
+    """A causal language model behind a wrapper that takes pairs of tensors and fills a cache with them itself."""
+
+    @property
+    def layers(self) -> int:
+        return int(self.model.inner.config.num_hidden_layers)
+
+    def cache(self, batch: int, past: int) -> Any:
+        leaves = TransformersDecoder(self.model.inner).cache(batch, past)
+        return [(layer.keys, layer.values) for layer in leaves.layers]
+
+    def cache_axes(self) -> Any:
+        return [(CACHE_AXES, CACHE_AXES)] * self.layers
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        return TransformersDecoder(self.model.inner)(inputs, cache)
+
+
+@contextmanager
+def _official_registration() -> Iterator[None]:
+    """Let transformers register `DynamicCache` as a pytree node, and take that back afterwards."""
+    from exportcompat.registry import parse_target
+
+    (slot,) = parse_target("pytree(transformers.cache_utils:DynamicCache)", "official").slots(())
+    before = slot.read()
+    try:
+        from transformers.integrations.executorch import register_dynamic_cache_export_support
+    except ImportError:
+        # Releases to 4.55 register the class when they are imported.
+        yield
+        return
+    register_dynamic_cache_export_support()
+    try:
+        yield
+    finally:
+        slot.restore(before)
 
 
 def _generator() -> Any:
@@ -207,6 +251,12 @@ def _tiny_gpt(remember: bool) -> Decoder:
     from ._tiny_gpt import TinyGPT
 
     return PlainDecoder(TinyGPT(remember))
+
+
+def _pairs(name: str, **settings: Any) -> Decoder:
+    from ._pairs import Pairs
+
+    return PairsDecoder(Pairs(_causal(name, **settings)))
 
 
 def _causal(name: str, **settings: Any) -> Decoder:
@@ -227,6 +277,15 @@ _ALL = (
     Case("gemma2_window", "Gemma2, window 8", partial(_causal, "Gemma2", head_dim=8, sliding_window=8)),
     Case("phi3_longrope", "Phi3, longrope, limit 16", partial(_causal, "Phi3", **_PHI3)),
     Case("llama_dynamic", "Llama, dynamic NTK, limit 16", partial(_causal, "Llama", **_DYNAMIC)),
+    Case("llama_pairs", "Llama, cache filled by a wrapper", partial(_pairs, "Llama"), shown=False),
+    Case(
+        "llama_official",
+        "Llama, with transformers' own registration",
+        partial(_causal, "Llama"),
+        shown=False,
+        exclude=("dynamic-cache-pytree",),
+        around=_official_registration,
+    ),
     Case("stateful_gpt", "tiny GPT that stores a tensor", partial(_tiny_gpt, True), shown=False),
 )
 CASES: Mapping[str, Case] = {case.name: case for case in _ALL}

@@ -79,14 +79,15 @@ def check(
         exclude: ids of specs to leave out.
         again: export a second time and compare the two graphs.
     """
+    exclude = [*exclude, *case.exclude]
     decoder, state = case.decoder(), State()
     state.note_model(decoder)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         begin = time.perf_counter()
-        scope: AbstractContextManager[Any] = apply_patches(exclude=list(exclude)) if patched else nullcontext()
+        scope: AbstractContextManager[Any] = apply_patches(exclude=exclude) if patched else nullcontext()
         try:
-            with scope as report:
+            with case.around(), scope as report:
                 export(decoder, sample, path)
         except Exception as error:
             return _failed(case, sample, error, time.perf_counter() - begin)
@@ -94,7 +95,7 @@ def check(
         calls, problems = _compare(case, path)
         problems += state.changes(decoder)
         if again and not problems:
-            problems += _second(decoder, sample, path, patched, exclude)
+            problems += _second(case, decoder, sample, path, exclude if patched else None)
     return _outcome(case, sample, calls, problems, seconds, report)
 
 
@@ -108,10 +109,10 @@ def _compare(case: Case, path: Path) -> tuple[list[Call], list[str]]:
     return calls, [str(call) for call in wrong] if calls else ["nothing was compared"]
 
 
-def _second(decoder: Decoder, sample: Sample, path: Path, patched: bool, exclude: Iterable[str]) -> list[str]:
+def _second(case: Case, decoder: Decoder, sample: Sample, path: Path, exclude: list[str] | None) -> list[str]:
     other = path.with_name("again.onnx")
     try:
-        with apply_patches(exclude=list(exclude)) if patched else nullcontext():
+        with case.around(), nullcontext() if exclude is None else apply_patches(exclude=exclude):
             export(decoder, sample, other)
     except Exception as error:
         return [f"a second export fails: {first_line(error)}"]

@@ -23,9 +23,7 @@ _FACTOR = 3
 def with_larger_sample(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `torch.export.export` made to enlarge a sample in which a dynamic axis has size 1."""
 
-    def export(
-        mod: Any, args: Any, kwargs: Any = None, *rest: Any, dynamic_shapes: Any = None, **others: Any
-    ) -> Any:
+    def export(mod: Any, args: Any, kwargs: Any = None, *rest: Any, dynamic_shapes: Any = None, **others: Any) -> Any:
         args, kwargs = _enlarged(mod, args, kwargs, dynamic_shapes)
         return original(mod, args, kwargs, *rest, dynamic_shapes=dynamic_shapes, **others)
 

@@ -1,7 +1,7 @@
 """An empty cache layer puts a constant into the graph that the ONNX exporter cannot lift.
 
-Symptom: `SpecViolationError: Constant tensor lifted_tensor_4 is not in the constants dictionary`, for every decoder
-that is exported with an empty cache or with none.
+Symptom: `SpecViolationError: Constant tensor lifted_tensor_4 is not in the constants dictionary`, where a cache is
+filled while it is traced: with transformers' own registration as a pytree node, every decoder.
 Cause: the first `update` of a layer makes `torch.tensor([])` for keys and values while the graph is recorded.
 Can go: when transformers initialises a layer without a tensor constant.
 """
@@ -53,7 +53,7 @@ SPECS = (
         requires=("transformers>=4.56,<5.0", "torch>=2.6"),
         reason=_REASON,
         upstream=(_UPSTREAM.format("v4.57.6"),),
-        proofs=("llama:2,none,4",),
+        proofs=("llama_official:2,none,4",),
         kind="wrap",
     ),
     PatchingSpec(
@@ -63,7 +63,7 @@ SPECS = (
         requires=("transformers>=5.0", "torch>=2.6"),
         reason=_REASON,
         upstream=(_UPSTREAM.format("v5.23.0"),),
-        proofs=("llama:2,none,4",),
+        proofs=("llama_official:2,none,4",),
         kind="replace",
     ),
 )

@@ -5,11 +5,8 @@ rewords or re-types a function has not changed it. It does not depend on the Pyt
 """
 
 import ast
-import hashlib
 import inspect
-import json
 import linecache
-import textwrap
 import threading
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -50,6 +47,8 @@ class Fingerprints:
         return self._targets.get(target, {})
 
     def _load(self) -> Mapping[str, Mapping[str, list[str]]]:
+        import json
+
         try:
             found = json.loads(self.path.read_text("utf-8"))
         except (OSError, ValueError) as error:
@@ -78,8 +77,13 @@ def of_text(text: str) -> str:
     Raises:
         SyntaxError: the text is not Python.
     """
+    import hashlib
+    import textwrap
+
     (node,) = _parse(textwrap.dedent(text)).body
-    return hashlib.sha256("\n".join(_walk(node)).encode()).hexdigest()[:12]
+    parts: list[str] = []
+    _walk(node, parts)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 def _parse(text: str) -> ast.Module:
@@ -130,27 +134,28 @@ def _last_lines(code: CodeType) -> Iterator[int]:
             yield from _last_lines(const)
 
 
-def _walk(node: Any) -> Iterator[str]:
-    """Yield the tree in a form that no Python version changes: empty fields are left out."""
-    if isinstance(node, ast.AnnAssign) and node.value is not None:
-        node = ast.Assign(targets=[node.target], value=node.value)
+def _walk(node: Any, parts: list[str]) -> None:
+    """Append the tree in a form that no Python version changes: empty fields are left out."""
     if isinstance(node, ast.AST):
-        yield f"({type(node).__name__}"
-        for name, value in ast.iter_fields(node):
-            if name not in _SKIPPED_FIELDS and value not in (None, []):
-                yield name
-                yield from _walk(_without_docstring(node, name, value))
-        yield ")"
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            node = ast.Assign(targets=[node.target], value=node.value)
+        parts.append(f"({type(node).__name__}")
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if value is not None and value != [] and name not in _SKIPPED_FIELDS:
+                parts.append(name)
+                _walk(_without_docstring(node, value) if name == "body" else value, parts)
+        parts.append(")")
     elif isinstance(node, list):
         for item in node:
-            yield from _walk(item)
+            _walk(item, parts)
     else:
         # Which characters repr() prints as they are depends on Python's Unicode tables.
-        yield ascii(node)
+        parts.append(ascii(node))
 
 
-def _without_docstring(node: ast.AST, name: str, value: Any) -> Any:
-    if name != "body" or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+def _without_docstring(node: ast.AST, value: Any) -> Any:
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return value
     first = value[0]
     is_text = (

@@ -1,6 +1,5 @@
 """`PatchReport`: what really happened inside one scope."""
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -87,4 +86,6 @@ class PatchReport:
 
     def to_json(self) -> str:
         """Return the report as JSON text."""
+        import json
+
         return json.dumps(self.to_dict(), indent=2)

@@ -143,7 +143,9 @@ class DecoratedTarget(Target):
     def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
         decorator = self.source()
         made = {const for const in decorator.__code__.co_consts if isinstance(const, CodeType)}
-        users = [module for module in modules if _namespace(module).get(self.name) is decorator]
+        # Written out rather than with `_namespace`: there are thousands of modules.
+        none: dict[str, Any] = {}
+        users = [module for module in modules if getattr(module, "__dict__", none).get(self.name) is decorator]
         return [slot for module in users for slot in _decorated(module, made)]
 
     def source(self) -> Any:

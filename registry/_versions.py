@@ -153,7 +153,7 @@ def _installed(package: str) -> Version | None:
     from importlib import metadata
 
     try:
-        return Version(metadata.version(package))
+        return parse_version(metadata.version(package), package)
     except metadata.PackageNotFoundError:
         return None
 
