@@ -91,7 +91,7 @@ SPECS = (
         targets=("torch.export:export",),
         replacement=f"{__name__}:with_larger_sample",
         requires=("torch>=2.6",),
-        reason="A dynamic axis of size 1 in the sample (batch 1, one new token) becomes a constant: no graph, or wrong.",
+        reason="A dynamic axis of size 1 in the sample (batch 1, one token) becomes a constant: no graph, or wrong.",
         upstream=(
             "https://github.com/pytorch/pytorch/issues/157621",
             "https://github.com/pytorch/pytorch/issues/140011",

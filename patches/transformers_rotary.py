@@ -147,7 +147,7 @@ SPECS = (
         targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
         replacement=f"{__name__}:with_both_branches_per_layer",
         requires=("transformers>=5.21", "torch>=2.6"),
-        reason="Dynamic NTK frequencies are chosen by an if on the length: no graph. longrope has been mended upstream.",
+        reason="Dynamic NTK frequencies are chosen by an if on the length: no graph. longrope is mended upstream.",
         upstream=(_UPSTREAM.format("v5.23.0"), "https://github.com/pytorch/pytorch/issues/163791"),
         proofs=("llama_dynamic",),
         kind="wrap",
