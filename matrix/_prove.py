@@ -1,5 +1,6 @@
 """Run the proofs of every spec that applies here, leave-one-out, and note the sources that were proved."""
 
+import inspect
 import json
 import sys
 from collections.abc import Iterator
@@ -8,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat import plan
-from exportcompat.registry import PatchingSpec, fingerprint, installed_version
+from exportcompat.registry import PatchingSpec, fingerprint, installed_version, text_key
 
 from ._cases import parse_proof
 from ._check import Outcome, check, quiet
 
-Lock = dict[str, dict[str, list[str]]]
+Lock = dict[str, dict[str, Any]]
 
 
 def prove(lock: Path | None) -> int:
@@ -51,20 +52,26 @@ def _with_all(proof: str) -> Outcome:
 def _record(lock: Path, spec: PatchingSpec) -> None:
     """Add what the targets of `spec` are here; the file is replaced as a whole or not at all."""
     known: Lock = json.loads(lock.read_text("utf-8")) if lock.exists() else {}
-    for target, found, release in _sources(spec):
+    texts = known.setdefault("texts", {})
+    for target, found, release, key in _sources(spec):
+        if key:
+            texts[key] = found
         releases = known.setdefault(target, {}).setdefault(found, [])
         if release not in releases:
             releases.append(release)
             releases.sort(key=lambda text: [int(part) for part in text.split(".")])
-    text = json.dumps({target: known[target] for target in sorted(known)}, indent=1) + "\n"
+    text = json.dumps({target: dict(sorted(known[target].items())) for target in sorted(known)}, indent=1) + "\n"
     part = lock.with_suffix(".part")
     part.write_text(text, "utf-8")
     part.replace(lock)
 
 
-def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str]]:
+def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str, str]]:
+    """Yield target, fingerprint, release and text key of each loaded target."""
     for target in spec.places:
         package = target.module.partition(".")[0]
         version: Any = installed_version(package)
         if target.module in sys.modules:
-            yield target.text, fingerprint(target.source()), version.base_version
+            source = target.source()
+            code = getattr(inspect.unwrap(source), "__code__", None)
+            yield target.text, fingerprint(source), version.base_version, text_key(code) if code else ""

@@ -109,7 +109,7 @@ def _layout(layer: Any, index: int) -> LayerLayout:
             "and DynamicSlidingWindowLayer are flattened. Pass a cache of those, or register the class as a pytree "
             "node yourself and exclude this id"
         )
-    initialized = layer.keys is not None and getattr(layer, "is_initialized", True)
+    initialized = layer.keys is not None
     held = layer.keys.shape[-2] if initialized and hasattr(layer.keys, "shape") else 0
     # In a graph the counter is symbolic, and equal to what is held: `_describe` has seen to it.
     counted = getattr(layer, "cumulative_length", held)

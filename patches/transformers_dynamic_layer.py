@@ -27,7 +27,7 @@ def initializing_first(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `update` made to initialise the layer itself (4.x hands no values to `lazy_initialization`)."""
 
     def update(self: Any, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> Any:
-        if not self.is_initialized:
+        if self.keys is None:
             initialize(self, key_states, value_states)
         return original(self, key_states, value_states, *args, **kwargs)
 

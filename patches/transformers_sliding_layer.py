@@ -20,7 +20,7 @@ _LAYER = "transformers.cache_utils:DynamicSlidingWindowLayer"
 
 def has_full_past(layer: Any) -> bool:
     """Say whether a sliding layer still holds every token that it has counted."""
-    held = layer.keys.shape[-2] if layer.is_initialized else 0
+    held = 0 if layer.keys is None else layer.keys.shape[-2]
     return not getattr(layer, "record_past", False) and bool(layer.cumulative_length == held)
 
 
@@ -33,7 +33,7 @@ def keeping_all(original: Callable[..., Any]) -> Callable[..., Any]:
     def update(self: Any, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> Any:
         if not has_full_past(self):
             return original(self, key_states, value_states, *args, **kwargs)
-        if not self.is_initialized:
+        if self.keys is None:
             initialize(self, key_states, value_states)
         states = DynamicLayer.update(self, key_states, value_states, *args, **kwargs)
         self.cumulative_length += key_states.shape[-2]

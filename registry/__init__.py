@@ -16,13 +16,13 @@ from ._errors import (
     TargetError,
     UnknownSpecError,
 )
-from ._fingerprint import Fingerprints, fingerprint
+from ._fingerprint import Fingerprints, fingerprint, text_key
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._scope import OnDrift, Scope
 from ._select import Decision, plan
 from ._spec import Kind, PatchingSpec
-from ._targets import parse_target
+from ._targets import DecoratedTarget, Target, parse_target
 from ._versions import Environment, Range, installed_version, parse_range
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "ClassMissingError",
     "ConflictError",
     "Decision",
+    "DecoratedTarget",
     "Drift",
     "DriftError",
     "DriftWarning",
@@ -49,6 +50,7 @@ __all__ = [
     "RestoreError",
     "Scope",
     "SpecError",
+    "Target",
     "TargetError",
     "UnknownSpecError",
     "Use",
@@ -57,4 +59,5 @@ __all__ = [
     "parse_range",
     "parse_target",
     "plan",
+    "text_key",
 ]

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from ._engine import Engine, Patch, Replacement
 from ._errors import DriftError, DriftWarning, RestoreError, SpecError, TargetError
-from ._fingerprint import BUILTIN, fingerprint
+from ._fingerprint import BUILTIN
 from ._late import ImportWatch
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
@@ -217,7 +217,7 @@ class _Entry:
         proved = self._registry.fingerprints
         if proved is None:
             return []
-        found = fingerprint(target.source())
+        found = proved.of(target.source())
         releases = proved.releases(target.text)
         if found in releases or found == BUILTIN:
             return []

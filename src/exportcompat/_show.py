@@ -8,8 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from exportcompat.registry import Decision, Environment, PatchingSpec, Registry, plan
-from exportcompat.registry._targets import DecoratedTarget, Target
+from exportcompat.registry import Decision, DecoratedTarget, Environment, PatchingSpec, Registry, Target, plan
 
 _KINDS = {
     "wrap": "wrap (hands calls on to the original)",
