@@ -1,5 +1,6 @@
 """Sessions. `nox -s quickstart` and `nox -s tests` are the two to know; `nox -l` lists them all."""
 
+import os
 from pathlib import Path
 
 import nox
@@ -100,8 +101,12 @@ def torch_source(session: nox.Session) -> list[str]:
 
 
 def find_links(session: nox.Session) -> list[str]:
-    """Return uv's arguments for the folders that pip is configured to look into."""
-    folders = (session.env.get("PIP_FIND_LINKS") or "").split()
+    """Return uv's arguments for the folders that pip is configured to look into, by its variable or its file."""
+    configured = session.run(
+        "python", "-m", "pip", "config", "get", "global.find-links", silent=True, success_codes=[0, 1]
+    )
+    is_set = isinstance(configured, str) and not configured.startswith("ERROR")
+    folders = os.environ.get("PIP_FIND_LINKS", configured if is_set else "").split()
     return [argument for folder in folders for argument in ("--find-links", folder)]
 
 

@@ -22,7 +22,7 @@ def quickstart() -> int:
     Raises:
         MissingExtraError: rich, torch, transformers, onnxscript or onnxruntime is not installed.
     """
-    console = require("rich.console", "all").Console()
+    console = _console()
     for package in _PACKAGES:
         require(package, "all")
     versions = ", ".join(f"{name} {installed_version(name)}" for name in _PACKAGES)
@@ -36,6 +36,12 @@ def quickstart() -> int:
             console.print(f"[{len(pairs)}/{len(cases)}] {seconds:3.0f} s  {_line(case, pair)}", markup=False)
     console.print(_table([(case, pairs[case.name]) for case in cases]))
     return _verdict(console, pairs)
+
+
+def _console() -> Any:
+    console = require("rich.console", "all").Console()
+    # Where nobody looks at a terminal, as in a log, there is no width to keep to.
+    return console if console.is_terminal else require("rich.console", "all").Console(width=120)
 
 
 def _run(cases: list[Case]) -> Iterator[tuple[Case, Pair]]:
@@ -60,12 +66,13 @@ def _plain(outcome: dict[str, Any]) -> str:
 
 def _table(rows: list[tuple[Case, Pair]]) -> Any:
     table = require("rich.table", "all").Table(title="exportcompat")
-    for name in ("case", "without patches", "with patches", "largest difference", "seconds", "specs used"):
+    for name in ("case", "without patches", "with patches", "largest difference", "seconds"):
         table.add_column(name, justify="right" if name in ("largest difference", "seconds") else "left")
+    table.add_column("specs used", overflow="fold")
     for case, (plain, patched) in rows:
         difference = patched["difference"]
         shown = "-" if difference is None else f"{difference:.1e}"
-        used = ", ".join(patched["used"])
+        used = "\n".join(patched["used"])
         table.add_row(case.title, _plain(plain), patched["state"], shown, f"{patched['seconds']:.1f}", used)
     return table
 
