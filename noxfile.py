@@ -105,8 +105,8 @@ def find_links(session: nox.Session) -> list[str]:
     configured = session.run(
         "python", "-m", "pip", "config", "get", "global.find-links", silent=True, success_codes=[0, 1]
     )
-    is_set = isinstance(configured, str) and not configured.startswith("ERROR")
-    folders = os.environ.get("PIP_FIND_LINKS", configured if is_set else "").split()
+    found = str(configured)
+    folders = os.environ.get("PIP_FIND_LINKS", "" if found.startswith("ERROR") else found).split()
     return [argument for folder in folders for argument in ("--find-links", folder)]
 
 

@@ -50,7 +50,7 @@ class ImportWatch:
         with self._lock:
             self._listeners.append(listener)
             if self not in sys.meta_path:
-                sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+                sys.meta_path.insert(0, self)
 
     def forget(self, listener: OnImport) -> None:
         """Stop calling `listener`; nothing happens if it does not listen."""
@@ -58,7 +58,7 @@ class ImportWatch:
             if listener in self._listeners:
                 self._listeners.remove(listener)
             if not self._listeners and self in sys.meta_path:
-                sys.meta_path.remove(self)  # type: ignore[arg-type]
+                sys.meta_path.remove(self)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
