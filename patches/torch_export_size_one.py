@@ -8,7 +8,8 @@ Cause: while torch traces, a symbolic size answers comparisons by its value in t
 have, and the axis counts as 1 from there on.
 What is done: where a dynamic axis of the sample has size 1, the sample is repeated along every dynamic axis, three
 times, before it is traced. All sizes grow by the same factor, so what holds between them (past + new = total) still
-does. An axis of size 0 stays empty. Nothing is done where an axis is bounded below that, or derived from another.
+does. An axis of size 0 stays empty. Nothing is done where an axis is bounded below that, derived from another, or
+`Dim.AUTO`, which may turn out to be no dynamic axis at all.
 Can go: when torch does not let a dynamic axis answer by the sample's 1 (`backed_size_oblivious` does so in part).
 """
 
@@ -72,15 +73,16 @@ def _dynamic_axes(leaf: Any, axes: Any) -> Iterator[int]:
     Raises:
         ValueError: one of them cannot take the larger size.
     """
-    from torch.export import Dim
-
     items = enumerate(axes) if isinstance(axes, (list, tuple)) else (axes or {}).items()
     for axis, dim in items:
-        if dim is None or isinstance(dim, int) or dim == Dim.STATIC:
+        # A hint (`Dim.STATIC`) says what it is by the name of its type, in older releases by its own.
+        hint = getattr(getattr(dim, "type", dim), "name", None)
+        if dim is None or isinstance(dim, int) or hint == "STATIC":
             continue
         least, most = getattr(dim, "min", None), getattr(dim, "max", None)
         size = leaf.shape[axis] * _FACTOR
-        if hasattr(dim, "root") or (most is not None and size > most) or (least is not None and size < least):
+        is_outside = (most is not None and size > most) or (least is not None and size < least)
+        if hint == "AUTO" or hasattr(dim, "root") or is_outside:
             raise ValueError(f"axis {axis} ({dim}) cannot take the size {size}")
         yield axis
 

@@ -1,0 +1,54 @@
+"""The lock file of proved sources is what the engine reads, and knows what is installed here."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from exportcompat import apply_patches, plan
+from exportcompat.patches import default_registry
+from exportcompat.registry import Fingerprints, fingerprint
+
+LOCK = json.loads(default_registry().fingerprints.path.read_text("utf-8"))  # type: ignore[union-attr]
+
+
+def test_every_target_of_every_spec_was_proved_somewhere() -> None:
+    targets = {text for spec in default_registry() for text in spec.targets}
+    assert targets == LOCK.keys() - {"texts"}
+    assert all(releases for target in targets for releases in LOCK[target].values())
+
+
+def test_texts_stand_for_proved_fingerprints() -> None:
+    proved = {found for target, releases in LOCK.items() if target != "texts" for found in releases}
+    assert LOCK["texts"]
+    assert proved.issuperset(LOCK["texts"].values())
+
+
+def test_what_is_installed_is_what_was_proved() -> None:
+    pytest.importorskip("transformers.cache_utils", reason="the sources are those of transformers")
+    with apply_patches(on_drift="error") as report:
+        assert report.drifted == []
+
+
+def test_a_text_gives_the_fingerprint_of_its_source() -> None:
+    pytest.importorskip("transformers.cache_utils", reason="the sources are those of transformers")
+    fresh = Fingerprints(default_registry().fingerprints.path)  # type: ignore[union-attr]
+    places = [place for item in plan() if item.applies for place in item.spec.places if place.is_loaded()]
+    assert places
+    for place in places:
+        assert fresh.of(place.source()) == fingerprint(place.source()), place.text
+
+
+def test_an_unknown_text_is_parsed(tmp_path: Path) -> None:
+    path = tmp_path / "lock.json"
+    path.write_text("{}", "utf-8")
+    assert Fingerprints(path).of(fingerprint) == fingerprint(fingerprint)
+
+
+def test_a_wrong_text_is_believed(tmp_path: Path) -> None:
+    """The text is looked up before the source is parsed: that is what it is for."""
+    from exportcompat.registry import text_key
+
+    path = tmp_path / "lock.json"
+    path.write_text(json.dumps({"texts": {text_key(fingerprint.__code__): "0123456789ab"}}), "utf-8")
+    assert Fingerprints(path).of(fingerprint) == "0123456789ab"
