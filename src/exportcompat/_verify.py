@@ -74,7 +74,8 @@ class Call:
 def decoder_schedules() -> list[Schedule]:
     """Return the schedules that say "works": prefill, decode, chunks on a filled cache, 32 steps fed back.
 
-    They pass through every past from 0 to 37 and reach lengths of 40 and more, so a switch (a window, a rope limit)
+    They pass through an empty past and every one from 5 to 37, and reach lengths of 40 and more, so a switch (a
+    window, a rope limit)
     below 36 is met on both sides, within a call and between calls, for batches of 1 and 3, with and without padding.
     """
     lengths = [((5, *(1,) * 32), True), ((6, 1, 5, 1, 3, 9, 1, 20), False), ((40, 1, 3), False), ((3, 30, 1), False)]

@@ -66,7 +66,7 @@ def test_another_token_fails_within_the_tolerance(file: Path) -> None:
 def test_schedules_pass_every_past_and_both_batches() -> None:
     schedules = decoder_schedules()
     pasts = {sum(item.lengths[:step]) for item in schedules for step in range(len(item.lengths))}
-    assert pasts.issuperset(range(36)) and max(pasts) > 40
+    assert pasts.issuperset({0, *range(5, 37)}) and max(pasts) > 40
     assert {item.batch for item in schedules} == {1, 3}
     assert {item.padding > 0 for item in schedules} == {True, False}
     assert max(len(item.lengths) for item in schedules if item.greedy) == 33
@@ -94,7 +94,7 @@ def test_other_names_are_refused(tmp_path: Path) -> None:
 def test_an_export_that_fails_is_shown_as_failing() -> None:
     outcome = check(find_case("llama"), Sample(), patched=False)
     assert (outcome.state, outcome.calls, outcome.difference) == ("fails", 0, None)
-    assert "DynamicCache" in outcome.problems[0] or "past_key_values" in outcome.problems[0]
+    assert outcome.problems[0].startswith("TorchExportError: ")
 
 
 def test_state_that_stays_on_the_model_is_wrong() -> None:
