@@ -112,4 +112,6 @@ def find_links(session: nox.Session) -> list[str]:
 
 def run_python(session: nox.Session, *arguments: str, env: dict[str, str] | None = None) -> None:
     """Run the session's Python so that the folders of this repository cannot be imported by their bare names."""
-    session.run("python", *arguments, env={"PYTHONSAFEPATH": "1", "HF_HUB_OFFLINE": "1", **(env or {})})
+    # With bytecode kept, the many processes of a session start in a third of the time.
+    defaults = {"PYTHONSAFEPATH": "1", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": ""}
+    session.run("python", *arguments, env={**defaults, **(env or {})})

@@ -41,7 +41,7 @@ def quickstart() -> int:
 def _console() -> Any:
     console = require("rich.console", "all").Console()
     # Where nobody looks at a terminal, as in a log, there is no width to keep to.
-    return console if console.is_terminal else require("rich.console", "all").Console(width=120)
+    return console if console.is_terminal else require("rich.console", "all").Console(width=130)
 
 
 def _run(cases: list[Case]) -> Iterator[tuple[Case, Pair]]:
