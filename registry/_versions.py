@@ -6,18 +6,19 @@ every nightly build. Here a version counts as the release that it leads to: `2.9
 as fixed.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from ._errors import SpecError
 
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(.*?)\s*")
 _EXAMPLE = 'write a requirement such as "transformers>=4.56,<5.24"'
 
 
@@ -64,15 +65,20 @@ def parse_range(text: str) -> Range:
         SpecError: `text` is not a requirement, or it uses extras, markers, urls, `===`, or a bound that is not a
             plain release.
     """
-    try:
-        requirement = Requirement(text)
-    except (InvalidRequirement, TypeError) as error:
-        raise SpecError(f"{text!r} is not a version range ({_first_line(error)}); {_EXAMPLE}") from None
-    if requirement.extras or requirement.marker or requirement.url:
+    # packaging.requirements would parse extras, markers and urls too, which are refused, and costs 12 ms to import.
+    match = _REQUIREMENT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise SpecError(f"{text!r} is not a version range (it does not begin with a package); {_EXAMPLE}")
+    name, bounds = match.groups()
+    if any(mark in bounds for mark in "[;@"):
         raise SpecError(f"{text!r} has extras, a marker or a url, which a version range cannot have; {_EXAMPLE}")
-    for part in requirement.specifier:
+    try:
+        specifiers = SpecifierSet(bounds)
+    except InvalidSpecifier as error:
+        raise SpecError(f"{text!r} is not a version range ({_first_line(error)}); {_EXAMPLE}") from None
+    for part in specifiers:
         _check_bound(text, part.operator, part.version)
-    return Range(canonicalize_name(requirement.name), requirement.specifier)
+    return Range(canonicalize_name(name), specifiers)
 
 
 def parse_version(text: str, package: str) -> Version:
