@@ -35,7 +35,7 @@ def tests(session: nox.Session, transformers: str) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style and format."""
-    uv(session, "ruff")
+    session.install("--quiet", "ruff")
     session.run("ruff", "check", *CHECKED)
     session.run("ruff", "format", "--check", *CHECKED)
 
@@ -77,8 +77,7 @@ def build(session: nox.Session) -> Path:
 
 
 def uv(session: nox.Session, *arguments: str) -> None:
-    """Run `uv pip install` for the session; uv shares downloads between sessions."""
-    session.install("--quiet", "uv>=0.6")
+    """Run `uv pip install` for the session, after `build`; uv shares downloads between sessions."""
     python = str(Path(session.bin) / "python")
     session.run("uv", "pip", "install", "--quiet", "--python", python, *arguments, silent=False)
 

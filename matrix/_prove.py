@@ -1,6 +1,5 @@
 """Run the proofs of every spec that applies here, leave-one-out, and note the sources that were proved."""
 
-import inspect
 import json
 import sys
 from collections.abc import Iterator
@@ -73,5 +72,4 @@ def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str, str]]:
         version: Any = installed_version(package)
         if target.module in sys.modules:
             source = target.source()
-            code = getattr(inspect.unwrap(source), "__code__", None)
-            yield target.text, fingerprint(source), version.base_version, text_key(code) if code else ""
+            yield target.text, fingerprint(source), version.base_version, text_key(source)

@@ -53,11 +53,11 @@ class Fingerprints:
         Raises:
             ExportCompatError: see `releases`.
         """
-        code = getattr(inspect.unwrap(source), "__code__", None)
-        if not isinstance(code, CodeType):
+        code = _code_of(source)
+        if code is None:
             return fingerprint(source)
         if code not in self._known:
-            self._known[code] = self._read().get("texts", {}).get(text_key(code)) or fingerprint(source)
+            self._known[code] = self._read().get("texts", {}).get(text_key(source)) or fingerprint(source)
         return self._known[code]
 
     def _read(self) -> Mapping[str, Any]:
@@ -81,8 +81,8 @@ class Fingerprints:
 
 def fingerprint(source: Any) -> str:
     """Return 12 hexadecimal digits for the source of a function or class, or `"builtin"` if it has none."""
-    code = getattr(inspect.unwrap(source), "__code__", None)
-    if isinstance(code, CodeType):
+    code = _code_of(source)
+    if code is not None:
         return _of_code(code)
     try:
         return of_text(inspect.getsource(source))
@@ -90,10 +90,13 @@ def fingerprint(source: Any) -> str:
         return BUILTIN
 
 
-def text_key(code: CodeType) -> str:
-    """Return 16 hexadecimal digits for the source of `code` to the letter; empty if there is none."""
+def text_key(source: Any) -> str:
+    """Return 16 hexadecimal digits for the source of a function to the letter; empty if there is none."""
     import hashlib
 
+    code = _code_of(source)
+    if code is None:
+        return ""
     try:
         return hashlib.sha256(_quick_source(code).encode()).hexdigest()[:16]
     except ValueError:
@@ -113,6 +116,11 @@ def of_text(text: str) -> str:
     parts: list[str] = []
     _walk(node, parts)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def _code_of(source: Any) -> CodeType | None:
+    code = getattr(inspect.unwrap(source), "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 def _parse(text: str) -> ast.Module:

@@ -50,5 +50,5 @@ def test_a_wrong_text_is_believed(tmp_path: Path) -> None:
     from exportcompat.registry import text_key
 
     path = tmp_path / "lock.json"
-    path.write_text(json.dumps({"texts": {text_key(fingerprint.__code__): "0123456789ab"}}), "utf-8")
+    path.write_text(json.dumps({"texts": {text_key(fingerprint): "0123456789ab"}}), "utf-8")
     assert Fingerprints(path).of(fingerprint) == "0123456789ab"
