@@ -20,14 +20,15 @@ def with_state_kept(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `original` made to leave every module of the exported model as it was."""
 
     def _export(mod: Any, *args: Any, **kwargs: Any) -> Any:
-        with _kept(mod):
+        with kept(mod):
             return original(mod, *args, **kwargs)
 
     return _export
 
 
 @contextmanager
-def _kept(model: Any) -> Iterator[None]:
+def kept(model: Any) -> Iterator[None]:
+    """Give every module of `model` its attributes and buffers back at the end, by reference."""
     states = [(module, dict(vars(module)), _tables(module)) for module in getattr(model, "modules", list)()]
     try:
         yield
@@ -48,7 +49,7 @@ def _give_back(namespace: dict[str, Any], before: dict[str, Any]) -> None:
     for name in namespace.keys() - before.keys():
         del namespace[name]
     for name, value in before.items():
-        if namespace.get(name, _kept) is not value:
+        if namespace.get(name, kept) is not value:
             namespace[name] = value
 
 

@@ -22,6 +22,7 @@ from exportcompat.registry import (
 )
 
 from ._api import apply_patches, plan
+from ._observer import InputObserver
 from ._version import __version__
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "DriftError",
     "DriftWarning",
     "ExportCompatError",
+    "InputObserver",
     "NotApplicableError",
     "PatchReport",
     "PatchingSpec",

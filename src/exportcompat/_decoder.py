@@ -3,16 +3,20 @@
 The names are those that optimum's ORTModelForCausalLM, onnxruntime-genai and transformers.js read.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from exportcompat.registry import ExportCompatError
 
 from ._extras import require
+from ._session import OnnxFile, placed
 
-PAST = "past_key_values.{}.{}"
+PAST_ARGUMENT = "past_key_values"
+PAST = f"{PAST_ARGUMENT}.{{}}.{{}}"
 PRESENT = "present.{}.{}"
+LOGITS = "logits"
 _LEAVES = ("key", "value")
 
 TOKEN_AXES = {0: "batch", 1: "sequence"}
@@ -32,7 +36,12 @@ def input_names(layers: int) -> list[str]:
 
 def output_names(layers: int) -> list[str]:
     """Return the output names of a decoder."""
-    return ["logits", *cache_names(PRESENT, layers)]
+    return [LOGITS, *cache_names(PRESENT, layers)]
+
+
+def present_name(past: str) -> str:
+    """Return the name of the output that belongs to an input of the cache."""
+    return past.replace(PAST_ARGUMENT, "present", 1)
 
 
 class OnnxDecoder:
@@ -40,47 +49,61 @@ class OnnxDecoder:
 
     Args:
         path: the file.
+        outputs: the names of its outputs, where the file has others; None if it has the right ones.
 
     Raises:
         MissingExtraError: onnxruntime is not installed.
         ExportCompatError: the file is missing, truncated or no model, or has not these inputs and outputs.
     """
 
-    def __init__(self, path: Path) -> None:
-        runtime = require("onnxruntime", "onnx")
-        options = runtime.SessionOptions()
-        options.log_severity_level = 3
-        options.intra_op_num_threads = 1
-        try:
-            self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:
-            # ONNX Runtime has an exception class for each of its status codes, and no common one.
-            raise ExportCompatError(f"{path} is no ONNX model that ONNX Runtime can load: {error}") from error
-        self._inputs = {item.name: item.shape for item in self._session.get_inputs()}
-        self._outputs = [item.name for item in self._session.get_outputs()]
-        if "input_ids" not in self._inputs or "logits" not in self._outputs:
+    def __init__(self, path: Path, outputs: Sequence[str] | None = None) -> None:
+        self._file = OnnxFile(path)
+        past = [name for name in self._file.inputs if name.startswith(PAST_ARGUMENT)]
+        self._past = {name: _dotted(name) for name in past}
+        self._tokens = [name for name in self._file.inputs if name not in self._past]
+        names = self._file.outputs if outputs is None else outputs
+        self._outputs = placed(self._file.outputs, names)
+        if "input_ids" not in self._tokens or LOGITS not in self._outputs.values():
             raise ExportCompatError(
-                f"{path} has the inputs {list(self._inputs)} and the outputs {self._outputs}; a decoder has "
+                f"{path} has the inputs {list(self._file.inputs)} and the outputs {self._file.outputs}; a decoder has "
                 "'input_ids' and 'logits': export it with input_names and output_names"
             )
 
     @property
     def takes_past(self) -> bool:
         """Say whether the graph takes keys and values."""
-        return any(name.startswith("past_key_values.") for name in self._inputs)
+        return bool(self._past)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs that are no cache."""
+        return self._tokens
 
     def empty_cache(self, batch: int) -> dict[str, Any]:
-        """Return keys and values of length 0, `(batch, kv_heads, 0, head_dim)` each, float32."""
-        numpy = require("numpy", "onnx")
+        """Return keys and values of length 0, `(batch, kv_heads, 0, head_dim)` each, in the dtype of the file."""
+        torch = require("torch", "torch")
         return {
-            name: numpy.zeros((batch, shape[1], 0, shape[3]), numpy.float32)
-            for name, shape in self._inputs.items()
-            if name.startswith("past_key_values.")
+            known: torch.zeros(_empty(self._file.inputs[name], batch), dtype=self._file.dtype(name))
+            for name, known in self._past.items()
         }
 
     def __call__(self, inputs: Mapping[str, Any], cache: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the logits and the cache to feed back, given int64 torch tensors and a cache."""
-        feeds = {name: tensor.numpy() for name, tensor in inputs.items() if name in self._inputs}
-        outputs = dict(zip(self._outputs, self._session.run(None, {**feeds, **cache}), strict=True))
-        present = {name: value for name, value in outputs.items() if name.startswith("present.")}
-        return outputs["logits"], {name.replace("present", "past_key_values", 1): present[name] for name in present}
+        """Return the logits and the cache to feed back, given torch tensors and a cache."""
+        feeds = {name: inputs[name] for name in self._tokens if name in inputs}
+        results = self._file.run({**feeds, **{name: cache[known] for name, known in self._past.items()}})
+        outputs = {self._outputs[name]: value for name, value in results.items() if name in self._outputs}
+        return outputs[LOGITS], {known: outputs[present_name(known)] for known in self._past.values()}
+
+
+def _dotted(name: str) -> str:
+    """Return a cache's name with dots, as `past_key_values.0.key`, for one that torch has made up."""
+    found = re.fullmatch(rf"{PAST_ARGUMENT}[._](\d+)[._](\w+)", name)
+    if found is None:
+        return name
+    leaf = dict(zip("01", _LEAVES, strict=True)).get(found[2], found[2])
+    return PAST.format(found[1], leaf)
+
+
+def _empty(shape: Sequence[Any], batch: int) -> list[int]:
+    """Return a shape with the batch first, and 0 for every other axis that has a name."""
+    return [batch if axis == 0 else size if isinstance(size, int) else 0 for axis, size in enumerate(shape)]

@@ -1,0 +1,40 @@
+"""torch's cache of FakeTensor results evaluates a symbolic size where it is not known.
+
+Symptom: `RuntimeError: 8*s72 is not tracked with proxy`, or `NameError: name 'L' is not defined`, for a model that
+builds its mask with `torch.vmap`: every decoder of transformers 4.53-4.57, and models of any other origin.
+Cause: a result that is kept in the cache is made once more from its sizes and strides. That compares expressions
+which the graph being recorded has never seen, and each comparison is recorded.
+What is done: the FakeTensor modes of an export do without the cache. It saves time only (an export of a two-layer
+decoder takes as long without it), and is never asked for what is not in it.
+Can go: with torch 2.9; torch 2.10 exports the same models without it (run on 2.9.1, 2.10.0, 2.11.0 and 2.12.0).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def without_cache(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `FakeTensorMode.__init__` made to switch the cache off in modes that are made for an export."""
+
+    def __init__(self: Any, *args: Any, export: bool = False, **kwargs: Any) -> None:
+        original(self, *args, export=export, **kwargs)
+        if export:
+            self.cache_enabled = False
+
+    return __init__
+
+
+SPECS = (
+    PatchingSpec(
+        id="torch-fake-tensor-cache",
+        targets=("torch._subclasses.fake_tensor:FakeTensorMode.__init__",),
+        replacement=f"{__name__}:without_cache",
+        requires=("torch>=2.9,<2.10",),
+        reason="The FakeTensor cache compares sizes that the graph has not seen, as masks made by vmap do: no graph.",
+        upstream=("https://github.com/pytorch/pytorch/issues/163713",),
+        proofs=("vmap_gpt",),
+        kind="wrap",
+    ),
+)

@@ -1,0 +1,81 @@
+"""The results of the observed model: their names in a file, and the model as an eager decoder with its own cache."""
+
+from collections.abc import Collection, Mapping
+from inspect import Parameter, Signature
+from typing import Any
+
+from ._align import Aligned
+from ._axes import past_axis
+from ._decoder import LOGITS, PAST_ARGUMENT, present_name
+from ._extras import require
+from ._tree import Tree
+
+
+def output_names(aligned: Aligned) -> dict[str, str]:
+    """Return the name of each result in an exported file, by path; those of a decoder as its interface has them."""
+    paths = list(aligned.outputs.leaves())
+    names = {path: f"output_{path}".rstrip("_").replace(".", "_") if path[:1] in "0123456789" else path for path in paths}
+    if not aligned.is_decoder:
+        return names
+    cache = _cache(aligned)
+    past = [name for path, name in aligned.names().items() if aligned.argument(path) == PAST_ARGUMENT]
+    if cache is not None:
+        names |= dict(zip(cache.leaves(), map(present_name, past), strict=True))
+    return {**names, _logits(aligned, cache): LOGITS}
+
+
+def _cache(aligned: Aligned) -> Tree | None:
+    """Return the part of the result that is the cache for the next call: by its name, or as large as the last one."""
+    children = aligned.outputs.children or ()
+    size = len(list(aligned.trees[PAST_ARGUMENT].leaves()))
+    named = [child for child in children if child.path == PAST_ARGUMENT]
+    alike = [child for child in children[1:] if len(list(child.leaves())) == size]
+    return next(iter(named or alike), None)
+
+
+def _logits(aligned: Aligned, cache: Tree | None) -> str:
+    paths = list(aligned.outputs.leaves())
+    held = set(cache.leaves()) if cache is not None else set()
+    return LOGITS if LOGITS in paths else next((path for path in paths if path not in held), paths[0])
+
+
+class EagerDecoder:
+    """A model that was observed, called with the tensors of a decoder's interface.
+
+    Args:
+        model: the module.
+        method: the observed method.
+        aligned: what was observed.
+        inputs: the inputs that the exported file takes; eager is given the same, and nothing else.
+        width: number of tokens that there are logits for.
+    """
+
+    def __init__(
+        self, model: Any, method: str, signature: Signature, aligned: Aligned, inputs: Collection[str], width: int
+    ) -> None:
+        self._call, self._aligned = getattr(model, method), aligned
+        self._inputs = [name for name in inputs if name in aligned.trees]
+        self._constants = {path: value for path, value in aligned.constants.items() if path in aligned.trees}
+        self._makes_cache = signature.parameters[PAST_ARGUMENT].default is not Parameter.empty
+        cache = _cache(aligned)
+        self._keys = (_logits(aligned, cache), PAST_ARGUMENT if cache is None else cache.path)
+        embeddings = getattr(model, "get_input_embeddings", lambda: None)()
+        self.vocabulary = width if embeddings is None else min(width, int(embeddings.weight.shape[0]))
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        """Return logits and cache; where the model makes its first cache itself, it is left to do so."""
+        torch = require("torch", "torch")
+        if cache is None and not self._makes_cache:
+            cache = self._empty(inputs["input_ids"].shape[0])
+        given = {name: inputs[name] for name in self._inputs if name in inputs}
+        with torch.no_grad():
+            result = self._call(**given, **self._constants, **({} if cache is None else {PAST_ARGUMENT: cache}))
+        logits, past = (result[int(key) if key.isdigit() else key] for key in self._keys)
+        return logits, past
+
+    def _empty(self, batch: int) -> Any:
+        return self._aligned.trees[PAST_ARGUMENT].build(lambda path: self._zeros(path, batch))
+
+    def _zeros(self, path: str, batch: int) -> Any:
+        donor, past = self._aligned.donors[path], past_axis(self._aligned, path)
+        return donor.new_zeros([batch if axis == 0 else 0 if axis == past else size for axis, size in enumerate(donor.shape)])

@@ -1,0 +1,90 @@
+"""Make the arguments that are traced: of the structure that was observed, with no dynamic axis of size 0 or 1.
+
+A size of 0 or 1 answers questions that another size answers differently, and the answer stays in the graph.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ._align import Aligned
+from ._axes import PAST, SEQUENCE, TOTAL, Axes, absent_axis
+from ._decoder import PAST_ARGUMENT
+from ._extras import require
+
+_LEAST = 2
+_FACTOR = 3
+
+
+def sample(aligned: Aligned, axes: Axes) -> dict[str, Any]:
+    """Return the tensors to trace, by path.
+
+    The call that has most of the arguments is repeated along its dynamic axes until no size is below 2: what holds
+    between its sizes and values (past + new = total, patches of an image) holds for a multiple too. What it lacks
+    comes from other calls.
+    """
+    base = max(aligned.calls, key=lambda call: _richness(aligned, call))
+    sizes = _sizes(aligned, axes, base)
+    return {
+        path: resized(base.get(path, aligned.donors[path]), {axis: sizes[name] for axis, name in axes[path].items()})
+        for path in aligned.paths
+    }
+
+
+def call(aligned: Aligned, axes: Axes, index: int) -> dict[str, Any]:
+    """Return the tensors of one call by path; what it did not have is of size 0, and a state is all zeros."""
+    tensors = aligned.calls[index]
+    sizes = _measured(axes, tensors)
+    return {path: tensors[path] if path in tensors else _absent(aligned, axes, path, sizes) for path in aligned.paths}
+
+
+def build(aligned: Aligned, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name, given all tensors by path."""
+    leaf: Callable[[str], Any] = lambda path: {**aligned.constants, **tensors}[path]  # noqa: E731 (one use)
+    return {name: tree.build(leaf) for name, tree in aligned.trees.items()}
+
+
+def resized(tensor: Any, sizes: Mapping[int, int]) -> Any:
+    """Return `tensor` repeated along some axes and cut to `sizes`; zeros where there is nothing to repeat."""
+    torch = require("torch", "torch")
+    shape = [sizes.get(axis, size) for axis, size in enumerate(tensor.shape)]
+    if not tensor.numel():
+        return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)
+    counts = [-(-size // before) for size, before in zip(shape, tensor.shape, strict=True)]
+    return tensor.repeat(counts)[tuple(slice(size) for size in shape)].contiguous() if shape else tensor
+
+
+def _richness(aligned: Aligned, tensors: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Rank a call: first by arguments, a cache not counted, for it can be made of other calls; then by tensors."""
+    filled = [path for path, tensor in tensors.items() if tensor.numel()]
+    arguments = {aligned.argument(path) for path in filled} - {PAST_ARGUMENT}
+    return len(arguments), len(filled), sum(tensors[path].numel() for path in filled)
+
+
+def _sizes(aligned: Aligned, axes: Axes, base: Mapping[str, Any]) -> dict[str, int]:
+    """Return a size for each name, 2 or more, with past + sequence = total."""
+    sizes = _measured(axes, base)
+    factor = 1 if all(size == 0 or size >= _LEAST for size in sizes.values()) else _FACTOR
+    for name, size in {**_measured(axes, aligned.donors), **sizes}.items():
+        known = sizes.get(name, 0) * factor
+        sizes[name] = known or max(size, _LEAST)
+    if {PAST, SEQUENCE, TOTAL} <= sizes.keys():
+        sizes[TOTAL] = sizes[PAST] + sizes[SEQUENCE]
+    return sizes
+
+
+def _measured(axes: Axes, tensors: Mapping[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for path, names in axes.items():
+        for axis, name in names.items():
+            if tensors.get(path) is not None:
+                found.setdefault(name, int(tensors[path].shape[axis]))
+    return found
+
+
+def _absent(aligned: Aligned, axes: Axes, path: str, sizes: Mapping[str, int]) -> Any:
+    donor, empty = aligned.donors[path], absent_axis(aligned, path)
+    wanted = {axis: sizes.get(name, donor.shape[axis]) for axis, name in axes[path].items()}
+    if empty is not None:
+        wanted[empty] = 0
+    shape = [wanted.get(axis, size) for axis, size in enumerate(donor.shape)]
+    return donor.new_zeros(shape)
