@@ -22,15 +22,20 @@ from exportcompat.registry import (
 )
 
 from ._api import apply_patches, plan
+from ._discrepancy import Discrepancies, Discrepancy
+from ._export import Exported, export
 from ._observer import InputObserver
 from ._version import __version__
 
 __all__ = [
     "ConflictError",
     "Decision",
+    "Discrepancies",
+    "Discrepancy",
     "DriftError",
     "DriftWarning",
     "ExportCompatError",
+    "Exported",
     "InputObserver",
     "NotApplicableError",
     "PatchReport",
@@ -42,5 +47,6 @@ __all__ = [
     "UnknownSpecError",
     "__version__",
     "apply_patches",
+    "export",
     "plan",
 ]

@@ -1,6 +1,6 @@
 """Put the observed calls side by side: the same arguments in each, and what a call did not have."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any
@@ -110,9 +110,7 @@ def _trees(inputs: list[Part], records: list[Record], missing: Mapping[str, Any]
     return found
 
 
-def _candidates(
-    inputs: list[Part], records: list[Record], missing: Mapping[str, Any]
-) -> Iterator[tuple[str, Tree]]:
+def _candidates(inputs: list[Part], records: list[Record], missing: Mapping[str, Any]) -> Iterator[tuple[str, Tree]]:
     for part in inputs:
         yield from part.trees.items()
     yield from ((name, flatten(name, value)[0]) for name, value in missing.items())
@@ -209,5 +207,3 @@ def _check_ranks(aligned: Aligned) -> None:
                 f"argument {aligned.argument(path)!r}: {path!r} has another number of axes in some calls "
                 f"(call: axes {ranks}); one graph takes one: observe calls that agree"
             )
-
-

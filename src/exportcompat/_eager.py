@@ -14,7 +14,9 @@ from ._tree import Tree
 def output_names(aligned: Aligned) -> dict[str, str]:
     """Return the name of each result in an exported file, by path; those of a decoder as its interface has them."""
     paths = list(aligned.outputs.leaves())
-    names = {path: f"output_{path}".rstrip("_").replace(".", "_") if path[:1] in "0123456789" else path for path in paths}
+    names = {
+        path: f"output_{path}".rstrip("_").replace(".", "_") if path[:1] in "0123456789" else path for path in paths
+    }
     if not aligned.is_decoder:
         return names
     cache = _cache(aligned)
@@ -78,4 +80,6 @@ class EagerDecoder:
 
     def _zeros(self, path: str, batch: int) -> Any:
         donor, past = self._aligned.donors[path], past_axis(self._aligned, path)
-        return donor.new_zeros([batch if axis == 0 else 0 if axis == past else size for axis, size in enumerate(donor.shape)])
+        return donor.new_zeros(
+            [batch if axis == 0 else 0 if axis == past else size for axis, size in enumerate(donor.shape)]
+        )

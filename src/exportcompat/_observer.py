@@ -16,6 +16,7 @@ from . import _sample
 from ._align import Aligned, align
 from ._axes import Axes, name_axes
 from ._discrepancy import Discrepancies
+from ._eager import output_names
 from ._extras import require
 from ._record import DERIVED, TRIMMING, Record, bound, is_default, kept_tokens, names_of, take, take_result
 from ._replay import Observed, replay
@@ -174,12 +175,24 @@ class InputObserver:
         self._batch = set_batch_dimension_for
         aligned, axes = self._aligned()
         dim = None if names else require("torch", "torch").export.Dim.DYNAMIC
-        shapes = {
-            name: tree.shapes(lambda path: _dims(axes.get(path), dim)) for name, tree in aligned.trees.items()
-        }
+        shapes = {name: tree.shapes(lambda path: _dims(axes.get(path), dim)) for name, tree in aligned.trees.items()}
         extra = [name for name in shapes if name not in self._signature.parameters]
         wrapped = {name: {key: shapes.pop(key) for key in extra} for name in self._variable(Parameter.VAR_KEYWORD)}
         return {**shapes, **(wrapped if extra else {})}
+
+    def interface(self) -> tuple[list[str], list[str]]:
+        """Return the names of the inputs and outputs, for `torch.onnx.export(input_names=..., output_names=...)`.
+
+        A decoder has `past_key_values.{i}.key`, `past_key_values.{i}.value`, `logits`, `present.{i}.key`,
+        `present.{i}.value`, and the names of its other arguments.
+
+        Raises:
+            ExportCompatError: see `infer_arguments`.
+        """
+        aligned, _ = self._aligned()
+        results = output_names(aligned)
+        constants = self._records[0].outputs.constants
+        return list(aligned.names().values()), [name for path, name in results.items() if path not in constants]
 
     def check_discrepancies(
         self, onnx_model: Any, *, tolerance: float | None = None, names: Mapping[str, str] | None = None

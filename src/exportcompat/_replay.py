@@ -53,9 +53,7 @@ def replay(observed: Observed, path: Path, tolerance: float | None, names: Mappi
     return Discrepancies(rows)
 
 
-def _stored(
-    observed: Observed, path: Path, tolerance: float | None, names: Mapping[str, str]
-) -> Iterator[Discrepancy]:
+def _stored(observed: Observed, path: Path, tolerance: float | None, names: Mapping[str, str]) -> Iterator[Discrepancy]:
     file, aligned = OnnxFile(path), observed.aligned
     paths = {name: leaf for leaf, name in aligned.names().items()}
     # What torch makes up itself is made of the path of a leaf, not of its name in the interface.

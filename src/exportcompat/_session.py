@@ -102,7 +102,9 @@ def placed(found: Sequence[str], known: Sequence[str]) -> dict[str, str]:
     if {_plain(name) for name in known} <= {_plain(name) for name in found}:
         return {name: other for name in found for other in known if _plain(name) == _plain(other)}
     if len(found) != len(known):
-        raise ExportCompatError(f"the file has {len(found)} outputs {list(found)}, the model {len(known)} {list(known)}")
+        raise ExportCompatError(
+            f"the file has {len(found)} outputs {list(found)}, the model {len(known)} {list(known)}"
+        )
     return dict(zip(found, known, strict=True))
 
 

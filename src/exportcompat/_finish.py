@@ -1,0 +1,74 @@
+"""Give an exported program its last touches, and write it so that there is a whole file or none."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from exportcompat.registry import ExportCompatError, PatchReport, installed_version
+
+from ._axes import PAST, SEQUENCE, TOTAL
+from ._version import __version__
+
+PREFIX = "exportcompat."
+"""Of our keys in `metadata_props`."""
+
+_PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
+
+
+def metadata(report: PatchReport, about: Mapping[str, str]) -> dict[str, str]:
+    """Return what a file says of its making: our version, those of other packages, the specs used, the whole report."""
+    versions = {name: str(found) for name in _PACKAGES if (found := installed_version(name)) is not None}
+    facts = {"version": __version__, "versions": json.dumps(versions), "specs": ",".join(report.used)}
+    return {f"{PREFIX}{key}": value for key, value in {**facts, "report": json.dumps(report.to_dict()), **about}.items()}
+
+
+def tie_axes(program: Any) -> None:
+    """Call past + sequence by the name of the attention mask's axis, on every value of the graph."""
+    sums = {f"{left} + {right}" for left, right in ((PAST, SEQUENCE), (SEQUENCE, PAST))}
+    for value in _values(program.model.graph):
+        for axis, dim in enumerate(value.shape or ()):
+            if str(getattr(dim, "value", "")) in sums:
+                value.shape[axis] = TOTAL
+
+
+def _values(graph: Any) -> Iterator[Any]:
+    yield from graph.outputs
+    for node in graph:
+        yield from node.outputs
+
+
+def save(program: Any, path: Path, facts: Mapping[str, str], external_data: bool | None) -> None:
+    """Write the file, and its weights beside it as `<name>.data` if they are external.
+
+    Args:
+        program: a `torch.onnx.ONNXProgram`.
+        path: where to; what is there is replaced once the new file is complete.
+        facts: for `metadata_props`.
+        external_data: None for weights in the file unless they have 2 GB, which a protobuf cannot hold.
+
+    Raises:
+        ExportCompatError: the folder cannot be written to.
+    """
+    program.model.metadata_props.update(facts)
+    with _staged(path) as folder:
+        program.save(str(folder / path.name), external_data=external_data)
+
+
+@contextmanager
+def _staged(path: Path) -> Iterator[Path]:
+    """Yield a folder beside `path`; its files move to `path`'s folder at the end, the one of this name last."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise ExportCompatError(f"cannot write to {path.parent}: {error}") from error
+    try:
+        yield folder
+        for file in sorted(folder.iterdir(), key=lambda file: file.name == path.name):
+            file.replace(path.parent / file.name)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
