@@ -5,6 +5,9 @@
 ...     torch.onnx.export(model, (), "model.onnx", kwargs=inputs, dynamic_shapes=shapes, dynamo=True)
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from exportcompat.registry import (
     ConflictError,
     Decision,
@@ -22,10 +25,12 @@ from exportcompat.registry import (
 )
 
 from ._api import apply_patches, plan
-from ._discrepancy import Discrepancies, Discrepancy
-from ._export import Exported, export
-from ._observer import InputObserver
 from ._version import __version__
+
+if TYPE_CHECKING:
+    from ._discrepancy import Discrepancies, Discrepancy
+    from ._export import Exported, export
+    from ._observer import InputObserver
 
 __all__ = [
     "ConflictError",
@@ -50,3 +55,24 @@ __all__ = [
     "export",
     "plan",
 ]
+
+_LATER = {
+    "Discrepancies": "_discrepancy",
+    "Discrepancy": "_discrepancy",
+    "Exported": "_export",
+    "InputObserver": "_observer",
+    "export": "_export",
+}
+"""What is imported when it is first asked for: whoever only patches need not wait for it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

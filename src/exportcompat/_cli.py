@@ -1,4 +1,4 @@
-"""The command `exportcompat`: says what the specs are and which of them apply, without running a model.
+"""The command `exportcompat`: says what the specs are and which of them apply, exports a model, verifies a file.
 
 A subcommand is two functions: one adds its parser and names the other as `run`, which takes the parsed arguments and
 yields lines of text. The first is then listed in `COMMANDS`.
@@ -14,6 +14,7 @@ from typing import Any
 from exportcompat.patches import default_registry
 from exportcompat.registry import Decision, Environment, ExportCompatError, PatchingSpec, plan
 
+from ._commands import MismatchError, add_export, add_verify
 from ._version import __version__
 
 PACKAGES = ("torch", "transformers")
@@ -24,7 +25,9 @@ Commands = Any
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status: 0, or 2 where the input cannot be used, or 1 for a closed pipe.
+    """Run the command and return its exit status.
+
+    It is 0, or 2 where the input cannot be used, or 1 for a file that is not right, and for a closed pipe.
 
     Args:
         argv: the arguments after the command's name; None means those of this process.
@@ -37,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _write(arguments.run(arguments))
     except ExportCompatError as error:
         sys.stderr.write(f"exportcompat: error: {error}\n")
-        return 2
+        return 1 if isinstance(error, MismatchError) else 2
     except BrokenPipeError:
         _close_stdout()
         return 1
@@ -47,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="exportcompat",
-        description="Patches that make torch.export of Hugging Face models work: which there are, which apply.",
+        description="Patches that make torch.export of Hugging Face models work, and exports that are right.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"exportcompat {__version__}")
@@ -159,7 +162,17 @@ def _show(arguments: argparse.Namespace) -> Iterator[str]:
     return show(arguments.id, default_registry(), Environment())
 
 
-COMMANDS: tuple[Callable[[Commands], None], ...] = (_add_plan, _add_list, _add_show)
+def _add_export(commands: Commands) -> None:
+    parser = add_export(commands)
+    add_selection(parser)
+    add_json(parser)
+
+
+def _add_verify(commands: Commands) -> None:
+    add_json(add_verify(commands))
+
+
+COMMANDS: tuple[Callable[[Commands], None], ...] = (_add_plan, _add_list, _add_show, _add_export, _add_verify)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:

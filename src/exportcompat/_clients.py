@@ -6,8 +6,14 @@ from typing import Any
 
 from ._decoder import LOGITS, PAST, PRESENT
 
-_GENAI_TYPES = {"phi3small": "phi3small", "gpt_neox": "gpt2"}
-_SEARCH = {"do_sample": False, "min_length": 0, "num_beams": 1, "num_return_sequences": 1, "past_present_share_buffer": False}
+_SEARCH = {
+    "do_sample": False,
+    "min_length": 0,
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    # One buffer for past and present needs an operator that appends in place.
+    "past_present_share_buffer": False,
+}
 
 
 def write_configs(model: Any, path: Path, inputs: list[str], tokenizer: Any = None) -> list[Path]:
@@ -19,7 +25,7 @@ def write_configs(model: Any, path: Path, inputs: list[str], tokenizer: Any = No
         inputs: the names of its inputs.
         tokenizer: a tokenizer of transformers.
     """
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     if not hasattr(config, "save_pretrained"):
         return []
     before = set(path.parent.iterdir())
@@ -44,7 +50,7 @@ def genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, Any
         "pad_token_id": _token(text, "pad_token_id", _token(text, "eos_token_id", 0)),
         "context_length": length,
         "decoder": _decoder(text, filename, inputs),
-        "type": _GENAI_TYPES.get(text.model_type, text.model_type),
+        "type": text.model_type,
         "vocab_size": int(text.vocab_size),
     }
     return {"model": model, "search": {**_SEARCH, "max_length": length}}

@@ -107,7 +107,9 @@ class Discrepancies(Sequence[Discrepancy]):
         groups: dict[str, list[Discrepancy]] = {}
         for row in self._rows:
             groups.setdefault(row.group or row.call, []).append(row)
-        cells = [("calls", "number", "absolute", "relative", "over", "torch ms", "onnx ms", "success")]
+        cells: list[tuple[str, ...]] = [
+            ("calls", "number", "absolute", "relative", "over", "torch ms", "onnx ms", "success")
+        ]
         cells += [_cells(name, rows) for name, rows in groups.items()]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]

@@ -1,6 +1,7 @@
 """Give an exported program its last touches, and write it so that there is a whole file or none."""
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from ._version import __version__
 PREFIX = "exportcompat."
 """Of our keys in `metadata_props`."""
 
+_SUMS = {f"{left} + {right}" for left, right in ((PAST, SEQUENCE), (SEQUENCE, PAST))}
 _PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
 
 
@@ -23,19 +25,45 @@ def metadata(report: PatchReport, about: Mapping[str, str]) -> dict[str, str]:
     """Return what a file says of its making: our version, those of other packages, the specs used, the whole report."""
     versions = {name: str(found) for name in _PACKAGES if (found := installed_version(name)) is not None}
     facts = {"version": __version__, "versions": json.dumps(versions), "specs": ",".join(report.used)}
-    return {f"{PREFIX}{key}": value for key, value in {**facts, "report": json.dumps(report.to_dict()), **about}.items()}
+    return {
+        f"{PREFIX}{key}": value for key, value in {**facts, "report": json.dumps(report.to_dict()), **about}.items()
+    }
 
 
-def tie_axes(program: Any) -> None:
-    """Call past + sequence by the name of the attention mask's axis, on every value of the graph."""
-    sums = {f"{left} + {right}" for left, right in ((PAST, SEQUENCE), (SEQUENCE, PAST))}
-    for value in _values(program.model.graph):
+def name_axes(program: Any, axes: Mapping[str, Mapping[int, str]]) -> None:
+    """Give the axes their names on every value of the graph, past + sequence that of the attention mask's axis.
+
+    torch does so itself unless an argument is a constant, and has no name for a sum.
+
+    Args:
+        program: a `torch.onnx.ONNXProgram`.
+        axes: name by axis, by input.
+    """
+    graph = program.model.graph
+    names: dict[str, str] = {}
+    for value in graph.inputs:
+        for axis, name in axes.get(value.name, {}).items():
+            names.setdefault(_symbol(value.shape[axis]), name)
+    for value in _values(graph):
         for axis, dim in enumerate(value.shape or ()):
-            if str(getattr(dim, "value", "")) in sums:
-                value.shape[axis] = TOTAL
+            found = _symbol(dim)
+            # A size that torch has found to be constant has no name.
+            if found and (renamed := _renamed(found, names)) != found:
+                value.shape[axis] = renamed
+
+
+def _symbol(dim: Any) -> str:
+    value = getattr(dim, "value", None)
+    return value if isinstance(value, str) else ""
+
+
+def _renamed(expression: str, names: Mapping[str, str]) -> str:
+    renamed = re.sub(r"[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), expression)
+    return TOTAL if renamed in _SUMS else renamed
 
 
 def _values(graph: Any) -> Iterator[Any]:
+    yield from graph.inputs
     yield from graph.outputs
     for node in graph:
         yield from node.outputs

@@ -194,6 +194,11 @@ class InputObserver:
         constants = self._records[0].outputs.constants
         return list(aligned.names().values()), [name for path, name in results.items() if path not in constants]
 
+    def axes(self) -> dict[str, dict[int, str]]:
+        """Return the names of the dynamic axes by input, as `infer_dynamic_shapes` was last asked for them."""
+        aligned, axes = self._aligned()
+        return {name: axes[path] for path, name in aligned.names().items()}
+
     def check_discrepancies(
         self, onnx_model: Any, *, tolerance: float | None = None, names: Mapping[str, str] | None = None
     ) -> Discrepancies:

@@ -1,13 +1,11 @@
 """Run what was observed once more, through an exported file, and the schedule of decoders behind it."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import Signature
 from pathlib import Path
 from typing import Any
-
-from exportcompat.registry import ExportCompatError
 
 from . import _sample
 from ._align import Aligned
@@ -116,28 +114,24 @@ def _compared(
 def _scheduled(observed: Observed, path: Path, tolerance: float | None) -> Iterator[Discrepancy]:
     from exportcompat.patches.torch_export_module_state import kept
 
-    decoder = OnnxDecoder(path, list(_tensor_outputs(observed).values()))
-    width = next(
-        record.outputs.tensors[leaf].shape[-1]
-        for record in observed.records
-        for leaf, name in _tensor_outputs(observed).items()
-        if name == LOGITS
-    )
+    names = _tensor_outputs(observed)
+    decoder = OnnxDecoder(path, list(names.values()))
+    logits = next(leaf for leaf, name in names.items() if name == LOGITS)
+    width = int(observed.records[0].outputs.tensors[logits].shape[-1])
     model = observed.model
     eager = EagerDecoder(model, observed.method, observed.signature, observed.aligned, decoder.inputs, width)
     for schedule in decoder_schedules():
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
         with kept(model):
-            yield from _guarded(str(schedule), lambda schedule=schedule: run(decoder, eager, schedule, tolerance))
+            yield from _guarded(str(schedule), run(decoder, eager, schedule, tolerance))
 
 
-def _guarded(name: str, rows: Callable[[], Iterator[Discrepancy]]) -> Iterator[Discrepancy]:
+def _guarded(name: str, rows: Iterator[Discrepancy]) -> Iterator[Discrepancy]:
     """Yield rows; what ends them early is a row too."""
     try:
-        yield from rows()
-    except ExportCompatError:
-        raise
+        yield from rows
     except Exception as error:
+        # ONNX Runtime refuses a shape that the graph was not traced for; eager may have its own limits.
         yield Discrepancy(call=name, group=name, error=first_line(error))
 
 

@@ -133,7 +133,7 @@ def _row(
     found: Any,
     wanted: Any,
     tolerance: float | None,
-    times: Mapping[str, float],
+    times: Mapping[str, Any],
 ) -> Discrepancy:
     new = inputs["input_ids"].shape[1]
     fields = measure({LOGITS: found}, {LOGITS: wanted}, tolerance)
