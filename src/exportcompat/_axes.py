@@ -110,7 +110,7 @@ def _known(
             role, vector = roles[path].get(axis), sizes[path][axis]
             if role == PAST:
                 known.setdefault(role, tuple(size or 0 for size in vector))
-            elif None not in vector and (role or axis == 0):
+            elif None not in vector and (role or _is_batch(axis, vector)):
                 known.setdefault(role or BATCH, vector)
     if {SEQUENCE, PAST, TOTAL} <= known.keys():
         parts = zip(known[SEQUENCE], known[PAST], strict=True)
@@ -126,11 +126,14 @@ def _named(
     names: dict[int, str] = {}
     for axis in axes:
         role, vector = roles.get(axis), sizes[path][axis]
-        # A first axis without a role is the batch if it always was: images that only some calls have are not.
-        if role is None and axis == 0 and None not in vector:
-            role = BATCH
+        role = BATCH if role is None and _is_batch(axis, vector) else role
         names[axis] = role if role in known and _fits(vector, known[role]) else _tied(path, axis, sizes, known)
     return names
+
+
+def _is_batch(axis: int, vector: Vector) -> bool:
+    """Say whether an axis without a role can be the batch: images that only some calls have are none."""
+    return axis == 0 and None not in vector and 0 not in vector
 
 
 def _fits(vector: Vector, known: Vector) -> bool:

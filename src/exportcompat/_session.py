@@ -79,11 +79,13 @@ def matched(found: Collection[str], known: Collection[str], what: str) -> dict[s
     """Return the known name for each name of a file; dots and underscores are the same.
 
     Raises:
-        ExportCompatError: a name is not known, or fits two.
+        ExportCompatError: a name is not known.
     """
     table: dict[str, str] = {}
     for name in known:
-        table.setdefault(_plain(name), name)
+        # torch adds to the name of an input that is a result, too.
+        table[f"{_plain(name)}_orig"] = name
+    table |= {_plain(name): name for name in known}
     unknown = [name for name in found if _plain(name) not in table]
     if unknown:
         raise ExportCompatError(

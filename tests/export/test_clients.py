@@ -1,0 +1,55 @@
+"""Real clients load what `export` writes, and generate the tokens that eager generates."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="an export needs torch")
+pytest.importorskip("transformers", reason="the cases are models of transformers")
+pytest.importorskip("onnxruntime", reason="the clients run on it")
+
+from exportcompat import export
+from exportcompat.matrix._cases import find_case
+
+STEPS = 32
+GREEDY = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "do_sample": False}
+
+
+def prompt(batch: int) -> dict[str, Any]:
+    """Return tokens, the first sequence with two of left padding if there are several."""
+    tokens = torch.randint(3, 128, (batch, 6), generator=torch.Generator().manual_seed(2))
+    mask = torch.ones_like(tokens)
+    if batch > 1:
+        tokens[0, :2] = mask[0, :2] = 0
+    return {"input_ids": tokens, "attention_mask": mask}
+
+
+def eager(name: str, inputs: dict[str, Any]) -> Any:
+    return find_case(name).decoder().model.generate(**inputs, **GREEDY)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral_window"])
+def test_optimum_generates_the_same_tokens(name: str, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("optimum.onnxruntime", reason="optimum-onnx 0.1.0 needs transformers below 4.58")
+    export(find_case(name).decoder().model, prompt(1), tmp_path, verify=False)
+    inputs = prompt(2)
+    found = runtime.ORTModelForCausalLM.from_pretrained(tmp_path).generate(**inputs, **GREEDY)
+    assert found.shape == (2, 6 + STEPS)
+    assert torch.equal(found, eager(name, inputs))
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral_window", "gemma2_window"])
+def test_genai_generates_the_same_tokens(name: str, tmp_path: Path) -> None:
+    genai = pytest.importorskip("onnxruntime_genai", reason="there are no wheels for every platform")
+    numpy = pytest.importorskip("numpy", reason="its tokens are arrays")
+    inputs = prompt(1)
+    export(find_case(name).decoder().model, inputs, tmp_path, verify=False)
+    model = genai.Model(str(tmp_path))
+    settings = genai.GeneratorParams(model)
+    settings.set_search_options(max_length=6 + STEPS, min_length=6 + STEPS, do_sample=False)
+    generator = genai.Generator(model, settings)
+    generator.append_tokens(inputs["input_ids"].numpy().astype(numpy.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    assert generator.get_sequence(0).tolist() == eager(name, inputs)[0].tolist()

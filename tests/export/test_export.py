@@ -1,0 +1,208 @@
+"""`export` in one call: the file, what it says of itself, what stands beside it, and what happens when it fails."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="an export needs torch")
+transformers = pytest.importorskip("transformers", reason="the cases are models of transformers")
+onnx = pytest.importorskip("onnx", reason="the file is read")
+pytest.importorskip("onnxruntime", reason="the file is run")
+
+from exportcompat import ExportCompatError, Exported, export
+from exportcompat._session import OnnxFile
+from exportcompat.matrix._cases import find_case
+from exportcompat.matrix._check import graph_text
+from exportcompat.matrix._state import State
+
+SMALL = {
+    "vocab_size": 99,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 37,
+    "max_position_embeddings": 64,
+}
+TOKENS = torch.randint(3, 99, (1, 7), generator=torch.Generator().manual_seed(1))
+INPUTS = {"input_ids": TOKENS, "attention_mask": torch.ones_like(TOKENS)}
+
+
+def axes(value: Any) -> list[str | int]:
+    return [item.dim_param or item.dim_value for item in value.type.tensor_type.shape.dim]
+
+
+def interface(path: Path) -> dict[str, list[str | int]]:
+    graph = onnx.load(str(path), load_external_data=False).graph
+    return {value.name: axes(value) for value in (*graph.input, *graph.output)}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Exported, list[str], list[str]]:
+    decoder, state, lines = find_case("llama").decoder(), State(), []
+    state.note_model(decoder)
+    result = export(decoder.model, INPUTS, tmp_path_factory.mktemp("made") / "llama", progress=lines.append)
+    return result, lines, state.changes(decoder)
+
+
+def test_the_file_is_right_and_the_model_as_it_was(made: tuple[Exported, list[str], list[str]]) -> None:
+    result, lines, changes = made
+    assert changes == []
+    assert result.discrepancies is not None
+    assert (result.discrepancies.success, len(result.discrepancies)) == (True, 191)
+    assert "dynamic-cache-pytree" in result.report.used
+    stages = ["observe", "export", "write", "verify"]
+    assert [line.split(":")[0] for line in lines[1::2]] == stages and [line.split()[0] for line in lines[::2]] == stages
+    assert "ok: 191 calls" in str(result)
+
+
+def test_names_and_axes_are_those_of_a_decoder(made: tuple[Exported, list[str], list[str]]) -> None:
+    past, present = ["batch", 2, "past_sequence", 8], ["batch", 2, "total_sequence", 8]
+    leaves = [f"{layer}.{leaf}" for layer in range(2) for leaf in ("key", "value")]
+    assert interface(made[0].path) == {
+        "input_ids": ["batch", "sequence"],
+        "attention_mask": ["batch", "total_sequence"],
+        "position_ids": ["batch", "sequence"],
+        **{f"past_key_values.{leaf}": past for leaf in leaves},
+        "logits": ["batch", "sequence", 128],
+        **{f"present.{leaf}": present for leaf in leaves},
+    }
+
+
+def test_the_file_says_how_it_was_made(made: tuple[Exported, list[str], list[str]]) -> None:
+    result = made[0]
+    facts = {item.key: item.value for item in onnx.load(str(result.path)).metadata_props}
+    assert facts["exportcompat.specs"].split(",") == result.report.used
+    assert json.loads(facts["exportcompat.report"])["used"] == result.report.used
+    assert json.loads(facts["exportcompat.versions"])["torch"].startswith("2.")
+    assert facts["exportcompat.model_class"] == "LlamaForCausalLM"
+
+
+def test_what_clients_read_stands_beside_it(made: tuple[Exported, list[str], list[str]]) -> None:
+    folder = made[0].path.parent
+    assert {file.name for file in folder.iterdir()} == {
+        "model.onnx", "config.json", "generation_config.json", "genai_config.json",
+    }  # fmt: skip
+    decoder = json.loads((folder / "genai_config.json").read_text("utf-8"))["model"]["decoder"]
+    assert (decoder["head_size"], decoder["num_key_value_heads"], decoder["num_hidden_layers"]) == (8, 2, 2)
+
+
+def test_a_second_export_gives_the_same_graph(tmp_path: Path) -> None:
+    model = find_case("gemma2_window").decoder().model
+    paths = [export(model, INPUTS, tmp_path / name, verify=False).path for name in ("a.onnx", "b.onnx")]
+    assert graph_text(paths[0]) == graph_text(paths[1])
+    assert {file.name for file in tmp_path.iterdir()} == {"a.onnx", "b.onnx"}
+
+
+def test_external_data_and_opset(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    result = export(find_case("llama").decoder().model, INPUTS, path, external_data=True, opset=21)
+    assert result.discrepancies is not None and result.discrepancies.success
+    assert onnx.load(str(path), load_external_data=False).opset_import[0].version == 21
+    data = path.with_name("model.onnx.data")
+    assert data.stat().st_size > path.stat().st_size / 4
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(ExportCompatError, match=r"model\.onnx is no ONNX model that ONNX Runtime can load"):
+        OnnxFile(path)
+
+
+def test_half_precision_exports_a_copy(tmp_path: Path) -> None:
+    model = find_case("llama").decoder().model
+    result = export(model, INPUTS, tmp_path, dtype="float16")
+    assert result.discrepancies is not None and result.discrepancies.success, str(result)
+    graph = onnx.load(str(result.path)).graph
+    assert {value.type.tensor_type.elem_type for value in graph.output} == {onnx.TensorProto.FLOAT16}
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def test_bfloat16_is_written_and_shown_as_not_verified(tmp_path: Path) -> None:
+    """ONNX Runtime has no such kernels on the CPU."""
+    result = export(find_case("llama").decoder().model, INPUTS, tmp_path, dtype="bfloat16")
+    assert onnx.load(str(result.path)).graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16
+    assert result.discrepancies is not None and not result.discrepancies.success
+    assert "NOT_IMPLEMENTED" in str(result.discrepancies)
+
+
+def test_an_encoder_has_a_dynamic_length_although_there_is_one_text(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = transformers.BertForSequenceClassification(transformers.BertConfig(**SMALL)).eval()
+    result = export(model, INPUTS, tmp_path)
+    assert result.discrepancies is not None and result.discrepancies.success
+    assert interface(result.path) == {
+        "input_ids": ["batch", "sequence"],
+        "attention_mask": ["batch", "sequence"],
+        "logits": ["batch", 2],
+    }
+
+
+def test_a_length_that_the_model_does_not_take_twice_is_named(tmp_path: Path) -> None:
+    config = transformers.BertConfig(**{**SMALL, "max_position_embeddings": 8})
+    with pytest.warns(UserWarning, match="the length of input_ids, attention_mask is fixed in the graph"):
+        result = export(transformers.BertModel(config).eval(), INPUTS, tmp_path)
+    assert interface(result.path)["input_ids"] == ["batch", 7]
+
+
+def test_without_a_cache(tmp_path: Path) -> None:
+    """A constant among the arguments (`use_cache=False`) takes no name from an axis."""
+    model = find_case("llama").decoder().model
+    result = export(model, {**INPUTS, "use_cache": False}, tmp_path, generate=False)
+    assert result.discrepancies is not None and result.discrepancies.success
+    assert interface(result.path) == {
+        "input_ids": ["batch", "sequence"],
+        "attention_mask": ["batch", "sequence"],
+        "logits": ["batch", "sequence", 128],
+    }
+
+
+class Unexportable(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return x if x.sum() > 0 else -x
+
+
+def test_a_failing_export_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_text("old")
+    with pytest.raises(Exception, match="(?i)data-dependent"):
+        export(Unexportable(), {"x": torch.ones(2, 3)}, path)
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failing_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(self: Any, destination: str, **settings: Any) -> None:
+        Path(destination).write_text("half")
+        raise OSError("disk is full")
+
+    path = tmp_path / "model.onnx"
+    path.write_text("old")
+    monkeypatch.setattr(torch.onnx.ONNXProgram, "save", save)
+    with pytest.raises(OSError, match="disk is full"):
+        export(torch.nn.Linear(3, 2).eval(), {"input": torch.ones(2, 3)}, path, verify=False)
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dtype": "float8"}, "dtype 'float8' is not known; write one of float32, float16, bfloat16"),
+        ({"generate": True}, "Linear cannot generate; pass generate=False"),
+        ({"include": ["no-such-id"]}, "no-such-id"),
+    ],
+    ids=["dtype", "generate", "include"],
+)
+def test_bad_settings(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ExportCompatError, match=message):
+        export(torch.nn.Linear(3, 2).eval(), {"input": torch.ones(2, 3)}, tmp_path, **settings)
+
+
+def test_no_inputs(tmp_path: Path) -> None:
+    with pytest.raises(ExportCompatError, match="there are no inputs"):
+        export(torch.nn.Linear(3, 2), [], tmp_path)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ExportCompatError, match="cannot write to"):
+        export(
+            torch.nn.Linear(3, 2).eval(), {"input": torch.ones(2, 3)}, tmp_path / "file" / "model.onnx", verify=False
+        )

@@ -1,0 +1,371 @@
+"""What is inferred from observed calls, in plain torch: each known fault of such observers is absent."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="what is observed are calls of a torch module")
+
+from exportcompat import ExportCompatError, InputObserver
+
+Module: Any = torch.nn.Module
+
+
+class Two(Module):
+    """Two tensors, and a number that a graph has to hold."""
+
+    def forward(self, x: Any, y: Any = None, scale: float = 1.0) -> Any:
+        return x * scale if y is None else x * scale - y
+
+
+class Picky(Module):
+    """Raises for a batch of 5."""
+
+    def forward(self, x: Any) -> Any:
+        if x.shape[0] == 5:
+            raise ValueError("five")
+        return x + x.shape[0]
+
+
+class Mixed(Module):
+    """Takes a number by position, and returns tensors, numbers and texts."""
+
+    def forward(self, x: Any, times: int, flag: bool = False) -> Any:
+        return {"left": x * times, "count": times, "name": "text", "nothing": None, "right": [x, (x + 1,)]}
+
+
+class Images(Module):
+    """Takes images in some calls only."""
+
+    def forward(self, tokens: Any, pixels: Any = None) -> Any:
+        result = tokens.float()
+        return result if pixels is None else result + pixels.sum()
+
+
+class Starred(Module):
+    """Takes any number of tensors."""
+
+    def forward(self, x: Any, *others: Any, flag: Any = None) -> Any:
+        return x + others[0] * others[1]
+
+
+def observed(model: Any, *calls: Any, **settings: Any) -> InputObserver:
+    observer = InputObserver(**settings)
+    with observer(model, store_n_calls=10):
+        for call in calls:
+            model(**call) if isinstance(call, dict) else model(*call)
+    return observer
+
+
+def zeros(*shape: int) -> Any:
+    return torch.zeros(shape)
+
+
+def shapes(arguments: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in arguments.items()}
+
+
+def test_axes_that_varied_are_dynamic_and_named_alike_where_they_are_the_same() -> None:
+    observer = observed(Two(), (zeros(2, 5, 4), zeros(2, 5, 4)), (zeros(2, 7, 4), zeros(2, 7, 4)))
+    assert observer.infer_dynamic_shapes() == {"x": {1: "x_1"}, "y": {1: "x_1"}}
+    assert observer.infer_dynamic_shapes(set_batch_dimension_for=["x"]) == {
+        "x": {0: "batch", 1: "x_1"},
+        "y": {1: "x_1"},
+    }
+    both = {0: "batch", 1: "x_1"}
+    assert observer.infer_dynamic_shapes(set_batch_dimension_for=True) == {"x": both, "y": both}
+    dynamic = torch.export.Dim.DYNAMIC
+    assert observer.infer_dynamic_shapes(names=False) == {"x": {1: dynamic}, "y": {1: dynamic}}
+
+
+def test_two_axes_of_one_tensor_are_not_tied() -> None:
+    """Images that were all square are no reason to ask for squares."""
+    observer = observed(Two(), (zeros(1, 8, 8),), (zeros(1, 16, 16),))
+    assert observer.infer_dynamic_shapes() == {"x": {1: "x_1", 2: "x_2"}}
+
+
+def test_one_call_has_a_dynamic_batch_alone() -> None:
+    observer = observed(Two(), (zeros(1, 5),))
+    assert observer.infer_dynamic_shapes() == {"x": {}}
+    assert observer.infer_dynamic_shapes(set_batch_dimension_for=True) == {"x": {0: "batch"}}
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 0), (0, 3), (1, 2)], ids=str)
+def test_no_dynamic_axis_of_the_sample_has_size_0_or_1(sizes: tuple[int, int]) -> None:
+    observer = observed(Two(), *((zeros(1, size, 3), zeros(1, size, 3)) for size in sizes))
+    axes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    found = shapes(observer.infer_arguments())
+    assert found["x"] == found["y"]
+    assert found["x"][2] == 3 and found["x"][0] >= 2
+    assert all(found[name][axis] >= 2 for name, dynamic in axes.items() for axis in dynamic)
+
+
+def test_an_exception_in_a_call_is_not_stored_and_shifts_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+    model, observer = Picky(), InputObserver()
+    with observer(model, store_n_calls=2):
+        for batch in (2, 5, 3):
+            if batch == 5:
+                with pytest.raises(ValueError, match="five"):
+                    model(zeros(batch, 4))
+            else:
+                model(zeros(batch, 4))
+    assert len(observer) == 2
+    found = observer.check_discrepancies(exported(model, observer, tmp_path))
+    assert [row.inputs for row in found] == [{"x": (2, 4)}, {"x": (3, 4)}]
+    assert found.success
+
+
+def exported(model: Any, observer: InputObserver, folder: Path, **settings: Any) -> Path:
+    path = folder / "model.onnx"
+    args, kwargs = observer.infer_arguments(as_args_kwargs=True)
+    torch.onnx.export(
+        model,
+        args,
+        str(path),
+        kwargs=kwargs,
+        dynamic_shapes=observer.infer_dynamic_shapes(set_batch_dimension_for=True),
+        dynamo=True,
+        verbose=False,
+        **settings,
+    )
+    return path
+
+
+def test_an_exact_match_is_a_success(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+    model = Two()
+    observer = observed(model, (zeros(2, 3), zeros(2, 3)))
+    found = observer.check_discrepancies(exported(model, observer, tmp_path))
+    assert [(row.absolute, row.share, row.success) for row in found] == [(0.0, 0.0, True)]
+    assert found.success and found[0].torch_ms > 0 and found[0].onnx_ms > 0
+    assert found[0].outputs == {"output": (2, 3)}
+
+
+def test_a_file_that_is_wrong_is_found(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+    observer = observed(Two(), (torch.ones(2, 3), zeros(2, 3)))
+    other = Two()
+    other.forward = lambda x, y: x - y + torch.tensor([0.0, 0.0, 0.5])
+    found = observer.check_discrepancies(exported(other, observer, tmp_path))
+    assert not found.success
+    assert (found[0].absolute, round(found[0].share, 3)) == (0.5, 0.333)
+    assert "FAILED in 1 of 1 calls" in str(found)
+
+
+def test_numbers_by_position_and_results_that_are_no_tensors(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+    model = Mixed()
+    observer = observed(model, (torch.ones(2, 3), 4), (torch.ones(3, 3), 4))
+    assert observer.infer_dynamic_shapes() == {"x": {0: "batch"}, "times": None}
+    assert observer.infer_arguments()["times"] == 4
+    # torch.onnx.export takes no results but tensors, so the file is made of a model that gives these alone.
+    tensors = Mixed()
+    tensors.forward = lambda x, times: (x * times, x, x + 1)
+    found = observer.check_discrepancies(exported(tensors, observer, tmp_path))
+    assert found.success
+    assert set(found[0].outputs) == {"left", "right.0", "right.1.0"}
+
+
+def test_inputs_of_the_file_are_found_by_name(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+    onnx = pytest.importorskip("onnx", reason="the inputs of the file are put into another order")
+    model = Two()
+    observer = observed(model, (torch.ones(2, 3), zeros(2, 3)))
+    path = exported(model, observer, tmp_path)
+    proto = onnx.load(str(path))
+    first, second = proto.graph.input
+    del proto.graph.input[:]
+    proto.graph.input.extend([second, first])
+    onnx.save(proto, str(path))
+    assert observer.check_discrepancies(path).success
+
+
+def test_other_names_are_refused_or_given(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+    model = Two()
+    observer = observed(model, (torch.ones(2, 3), zeros(2, 3)))
+    path = exported(model, observer, tmp_path, input_names=["a", "b"])
+    with pytest.raises(
+        ExportCompatError, match=r"the inputs 'a', 'b' of the file belong to nothing .*'x', 'y'.*names="
+    ):
+        observer.check_discrepancies(path)
+    assert observer.check_discrepancies(path, names={"b": "y", "a": "x"}).success
+    assert not observer.check_discrepancies(path, names={"b": "x", "a": "y"}).success
+
+
+def test_nothing_compared_is_no_success(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+    model = Two()
+    observer = observed(model, (zeros(0, 3), zeros(0, 3)), (zeros(0, 3), zeros(0, 3)))
+    found = observer.check_discrepancies(exported(model, observer, tmp_path))
+    assert not found.success
+    assert found[0].error == "nothing was compared: no output has an element"
+
+
+def test_a_program_in_memory_is_checked(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+    model = Two()
+    observer = observed(model, (torch.ones(2, 3), zeros(2, 3)))
+    program = torch.onnx.export(model, (), kwargs=observer.infer_arguments(), dynamo=True, verbose=False)
+    assert observer.check_discrepancies(program).success
+
+
+def test_the_model_is_as_it_was() -> None:
+    model = Two()
+    before = dict(vars(model))
+    observed(model, (zeros(1, 2),))
+    assert vars(model) == before
+    own = lambda x: x  # noqa: E731 (a forward of the instance itself)
+    model.forward = own
+    observed(model, (zeros(1, 2),))
+    assert model.forward is own
+
+
+def test_a_patch_of_the_class_that_begins_later_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, observer = Two(), InputObserver()
+    with observer(model):
+        monkeypatch.setattr(Two, "forward", lambda self, x: x + 100)
+        assert model(zeros(1)).item() == 100
+
+
+def test_calls_are_stored_up_to_the_limit_of_each_use() -> None:
+    model, observer = Two(), InputObserver()
+    for limit in (2, 1):
+        with observer(model, store_n_calls=limit):
+            for batch in range(1, 5):
+                model(zeros(batch, 2))
+    assert len(observer) == 3
+    assert [tuple(observer.infer_arguments(index)["x"].shape) for index in range(3)] == [(1, 2), (2, 2), (1, 2)]
+    with pytest.raises(ExportCompatError, match="there is no stored call 3; there are 3"):
+        observer.infer_arguments(3)
+
+
+def test_stored_tensors_do_not_change_with_the_observed_ones() -> None:
+    model, observer, x = Two(), InputObserver(), zeros(2, 2)
+    with observer(model):
+        model(x)
+        x += 7
+    assert not observer.infer_arguments(0)["x"].any()
+
+
+def test_two_observers_at_once_on_two_parts() -> None:
+    class Whole(Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder, self.decoder = Two(), Picky()
+
+        def forward(self, x: Any) -> Any:
+            hidden = self.encoder(x, scale=2.0)
+            return [self.decoder(hidden[:, :length]) for length in (3, 4, 5)]
+
+    model, encoder, decoder = Whole(), InputObserver(), InputObserver()
+    with encoder(model.encoder, store_n_calls=1), decoder(model.decoder, store_n_calls=2):
+        model(zeros(2, 6))
+        model(zeros(3, 6))
+    assert (len(encoder), len(decoder)) == (1, 2)
+    assert encoder.infer_dynamic_shapes(set_batch_dimension_for=True) == {"x": {0: "batch"}, "scale": None}
+    assert decoder.infer_dynamic_shapes() == {"x": {1: "x_1"}}
+
+
+def test_what_only_some_calls_have_is_empty_in_the_others() -> None:
+    observer = observed(Images(), (zeros(1, 9), zeros(1, 3, 8, 8)), (zeros(1, 1),))
+    assert observer.infer_dynamic_shapes(set_batch_dimension_for=["tokens"]) == {
+        "tokens": {0: "batch", 1: "tokens_1"},
+        "pixels": {0: "pixels_0"},
+    }
+    assert tuple(observer.infer_arguments(1)["pixels"].shape) == (0, 3, 8, 8)
+    sample = shapes(observer.infer_arguments())
+    assert sample["pixels"][0] >= 2 and sample["pixels"][1:] == (3, 8, 8) and min(sample["tokens"]) >= 2
+
+
+def test_missing_is_for_what_no_call_has() -> None:
+    observer = observed(Images(), (zeros(2, 9),), missing={"pixels": torch.empty((0, 3, 8, 8))})
+    assert tuple(observer.infer_arguments(0)["pixels"].shape) == (0, 3, 8, 8)
+    assert shapes(observer.infer_arguments())["pixels"] == (0, 3, 8, 8)
+    both = observed(
+        Images(), (zeros(2, 9),), (zeros(2, 9), zeros(1, 3, 8, 8)), missing={"pixels": torch.empty(0, 3, 8, 8)}
+    )
+    assert both.infer_dynamic_shapes()["pixels"] == {0: "pixels_0"}
+
+
+def test_any_number_of_arguments(tmp_path: Path) -> None:
+    model = Starred()
+    observer = observed(model, (zeros(2, 3), zeros(2, 3), zeros(2, 3)), (zeros(4, 3), zeros(4, 3), zeros(4, 3)))
+    assert observer.infer_dynamic_shapes() == {"x": {0: "batch"}, "others": ({0: "batch"}, {0: "batch"})}
+    args, kwargs = observer.infer_arguments(as_args_kwargs=True)
+    assert (len(args), kwargs) == (3, {})
+    with pytest.raises(ExportCompatError, match=r"as_args_kwargs=True"):
+        observer.infer_arguments()
+    assert exported(model, observer, tmp_path).exists()
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        ([], "no call was observed"),
+        ([{"x": 1}, {"x": 2}], "argument 'x' is 1 in call 0 and 2 in call 1"),
+        ([(zeros(2, 2), None, 2.0), (zeros(2, 2),)], "argument 'scale' is 2.0 in call 0 and 1.0 in call 1"),
+        ([(zeros(2, 2),), (3,)], "argument 'x' is a tensor in call 0 and 3 in call 1"),
+        ([(zeros(2, 2),), (zeros(2, 2, 2),)], "argument 'x': 'x' has another number of axes in some calls"),
+    ],
+    ids=["none", "numbers", "default", "tensor", "rank"],
+)
+def test_calls_that_do_not_agree_name_the_argument(calls: list[Any], message: str) -> None:
+    observer = observed(Two(), *calls)
+    for infer in (observer.infer_arguments, observer.infer_dynamic_shapes):
+        with pytest.raises(ExportCompatError, match=message):
+            infer()
+
+
+def test_structures_that_do_not_agree_name_the_argument() -> None:
+    class Many(Module):
+        def forward(self, items: Any) -> Any:
+            return sum(items)
+
+    observer = observed(Many(), ([zeros(1), zeros(1)],), ([zeros(1), zeros(1), zeros(1)],))
+    with pytest.raises(ExportCompatError, match="argument 'items' has 2 tensors in call 0 .* and 3 in another"):
+        observer.infer_arguments()
+
+
+def test_an_argument_that_is_no_node_is_refused_in_the_call() -> None:
+    class Opaque:
+        shape = ()
+
+    with pytest.raises(ExportCompatError, match=r"argument 'x' has a .*Opaque at 'x'.*apply_patches\(\)"):
+        observed(Two(), (Opaque(),))
+
+
+def test_names_that_do_not_exist_are_named() -> None:
+    observer = observed(Two(), (zeros(1, 2),))
+    with pytest.raises(ExportCompatError, match=r"set_batch_dimension_for has 'z', .* arguments: \['x'\]"):
+        observer.infer_dynamic_shapes(set_batch_dimension_for={"z"})
+    with pytest.raises(ExportCompatError, match=r"missing=\{'z': ...\} is no argument"):
+        observed(Two(), (zeros(1, 2),), missing={"z": zeros(1)}).infer_arguments()
+    with pytest.raises(ExportCompatError, match="Two has no method 'encode' to observe"):
+        observed_method(Two(), "encode")
+
+
+def observed_method(model: Any, name: str) -> None:
+    with InputObserver()(model, method_name=name):
+        pass
+
+
+def test_another_model_needs_another_observer() -> None:
+    observer = observed(Two(), (zeros(1, 2),))
+    with pytest.raises(ExportCompatError, match="this observer holds calls of Two.forward"):
+        with observer(Picky()):
+            pass
+
+
+def test_another_method_is_observed() -> None:
+    class Encoder(Two):
+        def encode(self, x: Any) -> Any:
+            return x + 1
+
+    model, observer = Encoder(), InputObserver()
+    with observer(model, method_name="encode"):
+        model.encode(zeros(2, 3))
+        model(zeros(5, 5))
+    assert shapes(observer.infer_arguments()) == {"x": (2, 3)}
