@@ -18,12 +18,12 @@ from exportcompat.registry import PatchingSpec
 def without_cache(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `FakeTensorMode.__init__` made to switch the cache off in modes that are made for an export."""
 
-    def __init__(self: Any, *args: Any, export: bool = False, **kwargs: Any) -> None:
+    def initialize(self: Any, *args: Any, export: bool = False, **kwargs: Any) -> None:
         original(self, *args, export=export, **kwargs)
         if export:
             self.cache_enabled = False
 
-    return __init__
+    return initialize
 
 
 SPECS = (

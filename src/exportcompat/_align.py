@@ -74,14 +74,14 @@ def align(records: list[Record], signature: Signature, missing: Mapping[str, Any
     inputs = [record.inputs for record in records]
     _check_missing(missing, signature)
     trees = _trees(inputs, records, missing)
-    _check_constants(inputs, signature)
+    constants = _constants(inputs, signature)
     is_decoder = _is_decoder(trees)
     calls = [_tensors(part, missing) for part in inputs]
     if is_decoder:
         trees = {**trees, **_completed(calls, trees, signature)}
     trees = {name: trees[name] for name in _ordered(trees, signature)}
     donors = _donors([*calls, *(record.outputs.tensors for record in records)], trees)
-    aligned = Aligned(trees, dict(inputs[0].constants), calls, donors, is_decoder, records[0].outputs.trees[""])
+    aligned = Aligned(trees, constants, calls, donors, is_decoder, records[0].outputs.trees[""])
     _check_ranks(aligned)
     return aligned
 
@@ -130,26 +130,31 @@ def _some(paths: list[str]) -> str:
     return ", ".join(paths[:3]) + (", ..." if len(paths) > 3 else "")
 
 
-def _check_constants(inputs: list[Part], signature: Signature) -> None:
-    first = inputs[0].constants
-    for index, part in enumerate(inputs[1:], 1):
-        for path in sorted(first.keys() | part.constants.keys()):
-            values = [_constant(item, path, signature) for item in (inputs[0], part)]
-            if values[0] != values[1]:
+def _constants(inputs: list[Part], signature: Signature) -> dict[str, Any]:
+    """Return the constants of all calls; what is inside an argument counts where a call has the argument."""
+    found = {path: value for part in inputs for path, value in part.constants.items()}
+    for path in found:
+        values = {index: text for index, part in enumerate(inputs) if (text := _constant(part, path, signature))}
+        (first, wanted), *others = values.items()
+        for index, text in others:
+            if text != wanted:
                 raise ExportCompatError(
-                    f"argument {path!r} is {values[0]} in call 0 and {values[1]} in call {index}; a graph holds one "
+                    f"argument {path!r} is {wanted} in call {first} and {text} in call {index}; a graph holds one "
                     "value: observe calls that agree, or make it a tensor"
                 )
+    return found
 
 
 def _constant(part: Part, path: str, signature: Signature) -> str:
+    """Return what a call has at a path, as text; nothing if it lacks the argument that the path is inside of."""
     if path in part.constants:
         return repr(part.constants[path])
     if path in part.trees or path in part.tensors:
         return "a tensor"
+    if "." in path:
+        return ""
     parameter = signature.parameters.get(path)
-    is_given = parameter is None or parameter.default is Parameter.empty
-    return "not given" if is_given or parameter is None else repr(parameter.default)
+    return "not given" if parameter is None or parameter.default is Parameter.empty else repr(parameter.default)
 
 
 def _is_decoder(trees: Mapping[str, Tree]) -> bool:

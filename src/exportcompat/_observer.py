@@ -4,6 +4,7 @@ import functools
 import inspect
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter
@@ -47,7 +48,9 @@ class InputObserver:
         self._records: list[Record] = []
         self._model: Any = None
         self._method = "forward"
-        self._batch: Collection[str] | bool | None = None
+        # Until it is said which arguments have one, a sample must do for a batch in any of them.
+        self._batch: Collection[str] | bool | None = True
+        self._sampled: dict[str, Any] = {}
 
     def __len__(self) -> int:
         """Return the number of stored calls."""
@@ -133,6 +136,8 @@ class InputObserver:
         int64, where its method takes them and `generate` left them out. `cache_position` and `logits_to_keep` are left
         out: the first follows from the cache, and a graph gives the logits of every token.
 
+        Before `infer_dynamic_shapes` has been asked, every first axis counts as a batch that is dynamic.
+
         Args:
             index: return the arguments of a stored call instead, with empty tensors for what it did not have.
             as_args_kwargs: return `(args, kwargs)`; needed for a method with `*args` or positional-only parameters.
@@ -144,7 +149,8 @@ class InputObserver:
         aligned, axes = self._aligned()
         if index is not None and not -len(self) <= index < len(self):
             raise ExportCompatError(f"there is no stored call {index}; there are {len(self)}")
-        tensors = _sample.sample(aligned, axes) if index is None else _sample.call(aligned, axes, index)
+        tensors = _sample.call(aligned, axes, index) if index is not None else _sample.sample(aligned, axes)
+        self._sampled = tensors if index is None else self._sampled
         arguments = _sample.build(aligned, tensors)
         args, kwargs = self._split(arguments)
         if as_args_kwargs:
@@ -174,11 +180,25 @@ class InputObserver:
         """
         self._batch = set_batch_dimension_for
         aligned, axes = self._aligned()
+        self._check_sampled(aligned, axes)
         dim = None if names else require("torch", "torch").export.Dim.DYNAMIC
         shapes = {name: tree.shapes(lambda path: _dims(axes.get(path), dim)) for name, tree in aligned.trees.items()}
         extra = [name for name in shapes if name not in self._signature.parameters]
         wrapped = {name: {key: shapes.pop(key) for key in extra} for name in self._variable(Parameter.VAR_KEYWORD)}
         return {**shapes, **(wrapped if extra else {})}
+
+    def _check_sampled(self, aligned: Aligned, axes: Axes) -> None:
+        """Warn if the last sample has been enlarged along an axis that is now to be constant."""
+        for path, tensor in self._sampled.items():
+            for axis, size in enumerate(tensor.shape):
+                seen = {shape[axis] for shape in aligned.shapes(path) if shape is not None}
+                if axis not in axes.get(path, {}) and size not in seen and seen:
+                    warnings.warn(
+                        f"infer_arguments() has given {path!r} the size {size} along axis {axis}, which is constant "
+                        "now; pass set_batch_dimension_for=True, or call infer_dynamic_shapes() before it",
+                        stacklevel=3,
+                    )
+                    return
 
     def interface(self) -> tuple[list[str], list[str]]:
         """Return the names of the inputs and outputs, for `torch.onnx.export(input_names=..., output_names=...)`.

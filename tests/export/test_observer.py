@@ -91,6 +91,16 @@ def test_one_call_has_a_dynamic_batch_alone() -> None:
     assert observer.infer_dynamic_shapes(set_batch_dimension_for=True) == {"x": {0: "batch"}}
 
 
+def test_arguments_may_be_asked_for_before_the_shapes() -> None:
+    """In the snippet they are: a sample has to do for a batch that is declared only afterwards."""
+    observer = observed(Two(), (zeros(1, 5),))
+    assert shapes(observer.infer_arguments()) == {"x": (3, 5)}
+    assert observer.infer_dynamic_shapes(set_batch_dimension_for=True) == {"x": {0: "batch"}}
+    with pytest.warns(UserWarning, match=r"has given 'x' the size 3 along axis 0, which is constant now"):
+        observer.infer_dynamic_shapes()
+    assert shapes(observer.infer_arguments()) == {"x": (1, 5)}
+
+
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 0), (0, 3), (1, 2)], ids=str)
 def test_no_dynamic_axis_of_the_sample_has_size_0_or_1(sizes: tuple[int, int]) -> None:
     observer = observed(Two(), *((zeros(1, size, 3), zeros(1, size, 3)) for size in sizes))
@@ -283,7 +293,7 @@ def test_what_only_some_calls_have_is_empty_in_the_others() -> None:
 def test_missing_is_for_what_no_call_has() -> None:
     observer = observed(Images(), (zeros(2, 9),), missing={"pixels": torch.empty((0, 3, 8, 8))})
     assert tuple(observer.infer_arguments(0)["pixels"].shape) == (0, 3, 8, 8)
-    assert shapes(observer.infer_arguments())["pixels"] == (0, 3, 8, 8)
+    assert shapes(observer.infer_arguments())["pixels"] == (2, 3, 8, 8)
     both = observed(
         Images(), (zeros(2, 9),), (zeros(2, 9), zeros(1, 3, 8, 8)), missing={"pixels": torch.empty(0, 3, 8, 8)}
     )

@@ -9,7 +9,8 @@ torch = pytest.importorskip("torch", reason="the comparison is between torch and
 pytest.importorskip("onnxruntime", reason="the comparison is between torch and ONNX Runtime")
 
 from exportcompat import ExportCompatError
-from exportcompat._verify import TOLERANCE, Schedule, compare, decoder_schedules
+from exportcompat._discrepancy import TOLERANCE
+from exportcompat._verify import Schedule, compare, decoder_schedules
 from exportcompat.matrix._cases import PlainDecoder, Sample, find_case
 from exportcompat.matrix._check import check, export, first_line
 

@@ -1,0 +1,173 @@
+"""`exportcompat export` and `exportcompat verify`, on models in folders."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="an export needs torch")
+transformers = pytest.importorskip("transformers", reason="the models are of transformers")
+onnx = pytest.importorskip("onnx", reason="the file is read")
+pytest.importorskip("onnxruntime", reason="the file is run")
+
+from exportcompat import _cli
+from exportcompat.matrix._cases import find_case
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs the command and returns its status, its results and its messages."""
+
+    def run(*arguments: Any) -> tuple[int, str, str]:
+        status = _cli.main(list(map(str, arguments)))
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a model and a tokenizer of words."""
+    tokenizers = pytest.importorskip("tokenizers", reason="transformers brings it")
+    folder = tmp_path_factory.mktemp("llama")
+    find_case("llama").decoder().model.save_pretrained(folder)
+    words = {word: index for index, word in enumerate(["[UNK]", "the", "cat", "sat", "on", "mat"])}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]").save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    out = tmp_path_factory.mktemp("out") / "llama"
+    return out, _cli.main(["export", str(llama), str(out), "--prompt", "the cat sat on the mat"])
+
+
+def test_export_and_verify(made: tuple[Path, int], run: Run) -> None:
+    out, status = made
+    assert status == 0
+    names = {file.name for file in out.iterdir()}
+    assert {"model.onnx", "config.json", "genai_config.json", "tokenizer.json"} <= names
+    status, text, messages = run("verify", out / "model.onnx")
+    assert (status, "ok: 191 calls" in text) == (0, True)
+    assert [line for line in messages.splitlines() if line.endswith("...")] == ["load ...", "observe ...", "verify ..."]
+
+
+def test_verify_as_json(made: tuple[Path, int], run: Run) -> None:
+    status, text, _ = run("verify", made[0] / "model.onnx", "--json")
+    data = json.loads(text)
+    assert (status, data["success"], len(data["calls"])) == (0, True, 191)
+    assert data["calls"][0]["inputs"]["input_ids"] == [2, 8]
+
+
+def test_verify_against_another_model(made: tuple[Path, int], run: Run, tmp_path: Path) -> None:
+    other = find_case("llama").decoder().model
+    other.lm_head.weight.data += 0.5
+    other.save_pretrained(tmp_path)
+    status, text, messages = run("verify", made[0] / "model.onnx", "--model", tmp_path)
+    assert status == 1
+    assert "FAILED in 191 of 191 calls" in text and "model.onnx is not right: FAILED" in messages
+
+
+def test_stages_are_told_as_they_begin(llama: Path, run: Run, tmp_path: Path) -> None:
+    status, text, messages = run("export", llama, tmp_path, "--no-verify", "--json")
+    assert status == 0
+    assert {"success", "specs", "files"} <= json.loads(text).keys() and json.loads(text)["success"] is None
+    begun = [line.split()[0] for line in messages.splitlines() if line.endswith(" ...")]
+    assert begun == ["load", "observe", "export", "write"]
+
+
+def test_tasks_and_types(llama: Path, run: Run, tmp_path: Path) -> None:
+    status, _, messages = run(
+        "export", llama, tmp_path, "--task", "text-generation", "--dtype", "float16", "--opset", 21
+    )
+    assert status == 0, messages
+    model = onnx.load(str(tmp_path / "model.onnx"))
+    assert [item.name for item in model.graph.input] == ["input_ids", "attention_mask"]
+    assert model.opset_import[0].version == 21
+    assert model.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
+    assert run("verify", tmp_path / "model.onnx")[0] == 0
+
+
+def test_images(run: Run, tmp_path: Path) -> None:
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, image_size=30, patch_size=10
+    )
+    transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "vit")
+    status, text, _ = run("export", tmp_path / "vit", tmp_path / "out")
+    assert (status, "ok: 1 calls" in text) == (0, True)
+
+
+def test_a_model_that_does_not_export(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, llama: Path) -> None:
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("a branch on data")
+
+    monkeypatch.setattr(torch.onnx, "export", fail)
+    status, _, messages = run("export", llama, tmp_path)
+    assert (status, "does not export: RuntimeError: a branch on data (--traceback" in messages) == (1, True)
+    with pytest.raises(RuntimeError, match="a branch on data"):
+        run("export", llama, tmp_path, "--traceback")
+
+
+def test_a_folder_without_a_model(run: Run, tmp_path: Path) -> None:
+    status, _, messages = run("export", tmp_path / "nothing", tmp_path / "out")
+    assert status == 2
+    assert "cannot load" in messages and "no such folder here" in messages
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_configuration(run: Run, tmp_path: Path, llama: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(llama, broken)
+    (broken / "config.json").write_text('{"model_type": "llama", ')
+    status, _, messages = run("export", broken, tmp_path / "out")
+    assert status == 2 and "cannot load" in messages
+
+
+def test_truncated_weights(run: Run, tmp_path: Path, llama: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(llama, broken)
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+    status, _, messages = run("export", broken, tmp_path / "out")
+    assert status == 2 and "cannot load" in messages
+
+
+def test_an_unknown_architecture(run: Run, tmp_path: Path, llama: Path) -> None:
+    strange = tmp_path / "strange"
+    shutil.copytree(llama, strange)
+    config = json.loads((strange / "config.json").read_text("utf-8"))
+    (strange / "config.json").write_text(json.dumps({**config, "architectures": ["LlamaForSomething"]}))
+    status, _, messages = run("export", strange, tmp_path / "out")
+    assert status == 2 and "give --task, one of text-generation-with-past, " in messages
+
+
+def test_a_prompt_without_a_tokenizer(run: Run, tmp_path: Path) -> None:
+    find_case("llama").decoder().model.save_pretrained(tmp_path / "plain")
+    status, _, messages = run("export", tmp_path / "plain", tmp_path / "out", "--prompt", "the cat")
+    assert status == 2 and "has no tokenizer for --prompt" in messages
+
+
+def test_a_file_in_place_of_a_folder(run: Run, tmp_path: Path, llama: Path) -> None:
+    status, _, messages = run("export", llama, tmp_path / "model.onnx")
+    assert status == 2 and "is no folder" in messages
+
+
+def test_files_that_cannot_be_verified(run: Run, tmp_path: Path, made: tuple[Path, int]) -> None:
+    half = tmp_path / "half.onnx"
+    half.write_bytes((made[0] / "model.onnx").read_bytes()[:3000])
+    for path in (half, tmp_path / "none.onnx"):
+        status, _, messages = run("verify", path)
+        assert status == 2 and f"{path} is no ONNX model that ONNX Runtime can load" in messages
+    proto = onnx.load(str(made[0] / "model.onnx"))
+    del proto.metadata_props[:]
+    onnx.save(proto, str(tmp_path / "other.onnx"))
+    status, _, messages = run("verify", tmp_path / "other.onnx")
+    assert status == 2 and "does not say which model it was made of; give --model FOLDER" in messages
