@@ -165,6 +165,15 @@ class PlainDecoder(Decoder):
             return self.model(**inputs, past_key_values=cache)  # type: ignore[no-any-return]
 
 
+class OpenPlainDecoder(PlainDecoder):
+    """The tiny GPT with an open signature: torch wants the shapes of what is behind `**` under its name."""
+
+    def dynamic_shapes(self, sample: Sample) -> dict[str, Any]:
+        shapes = super().dynamic_shapes(sample)
+        extra = {name: shapes.pop(name) for name in ("position_ids", "past_key_values") if name in shapes}
+        return {**shapes, "kwargs": extra}
+
+
 class TransformersDecoder(Decoder):
     """A causal language model of transformers; its cache is a `DynamicCache` as the model itself makes it."""
 
@@ -211,8 +220,9 @@ class PairsDecoder(TransformersDecoder):
         return int(self.model.inner.config.num_hidden_layers)
 
     def cache(self, batch: int, past: int) -> Any:
-        leaves = TransformersDecoder(self.model.inner).cache(batch, past)
-        return [(layer.keys, layer.values) for layer in leaves.layers]
+        from ._pairs import pairs
+
+        return pairs(TransformersDecoder(self.model.inner).cache(batch, past))
 
     def cache_axes(self) -> Any:
         return [(CACHE_AXES, CACHE_AXES)] * self.layers
@@ -247,10 +257,15 @@ def _generator() -> Any:
     return torch.Generator().manual_seed(_SEED)
 
 
-def _tiny_gpt(remember: bool) -> Decoder:
-    from ._tiny_gpt import TinyGPT
+def _tiny_gpt(variant: str = "") -> Decoder:
+    from ._variants import OpenDecoder, StatefulDecoder, VmapGPT
+    from .models._decoder import GPTDecoder
+    from .models.tiny_gpt import GPTConfig, TinyGPT
 
-    return PlainDecoder(TinyGPT(remember))
+    gpt = VmapGPT if variant == "vmap" else TinyGPT
+    decoder = {"stateful": StatefulDecoder, "open": OpenDecoder}.get(variant, GPTDecoder)
+    plain = OpenPlainDecoder if variant == "open" else PlainDecoder
+    return plain(decoder(gpt(GPTConfig(128, 32, n_layers=2, n_heads=4, n_positions=256, n_kv_heads=2))))
 
 
 def _pairs(name: str, **settings: Any) -> Decoder:
@@ -271,7 +286,7 @@ _PHI3 = {"original_max_position_embeddings": 16, "rope_scaling": _LONGROPE}
 _DYNAMIC = {"max_position_embeddings": 16, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
 
 _ALL = (
-    Case("tiny_gpt", "tiny GPT (plain torch)", partial(_tiny_gpt, False)),
+    Case("tiny_gpt", "tiny GPT (plain torch)", _tiny_gpt),
     Case("llama", "Llama", partial(_causal, "Llama")),
     Case("mistral_window", "Mistral, window 8", partial(_causal, "Mistral", sliding_window=8)),
     Case("gemma2_window", "Gemma2, window 8", partial(_causal, "Gemma2", head_dim=8, sliding_window=8)),
@@ -286,7 +301,9 @@ _ALL = (
         exclude=("dynamic-cache-pytree",),
         around=_official_registration,
     ),
-    Case("stateful_gpt", "tiny GPT that stores a tensor", partial(_tiny_gpt, True), shown=False),
+    Case("stateful_gpt", "tiny GPT that stores a tensor", partial(_tiny_gpt, "stateful"), shown=False),
+    Case("open_gpt", "tiny GPT that takes its cache through **kwargs", partial(_tiny_gpt, "open"), shown=False),
+    Case("vmap_gpt", "tiny GPT, mask by vmap", partial(_tiny_gpt, "vmap"), shown=False),
 )
 CASES: Mapping[str, Case] = {case.name: case for case in _ALL}
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from exportcompat import PatchReport, apply_patches
 from exportcompat._decoder import input_names, output_names
-from exportcompat._verify import Call, compare, decoder_schedules
+from exportcompat._discrepancy import Discrepancy
+from exportcompat._verify import compare, decoder_schedules
 
 from ._cases import Case, Decoder, Sample
 from ._state import State
@@ -99,13 +100,13 @@ def check(
     return _outcome(case, sample, calls, problems, seconds, report)
 
 
-def _compare(case: Case, path: Path) -> tuple[list[Call], list[str]]:
+def _compare(case: Case, path: Path) -> tuple[list[Discrepancy], list[str]]:
     try:
         calls = compare(path, case.decoder, decoder_schedules())
     except Exception as error:
         # ONNX Runtime refuses a shape that the graph was not traced for: the file exists, and is not right.
         return [], [f"ONNX Runtime: {first_line(error)}"]
-    wrong = sorted((call for call in calls if not call.success), key=lambda call: -call.difference)
+    wrong = sorted((call for call in calls if not call.success), key=lambda call: -call.absolute)
     return calls, [str(call) for call in wrong] if calls else ["nothing was compared"]
 
 
@@ -150,9 +151,14 @@ def _failed(case: Case, sample: Sample, error: BaseException, seconds: float) ->
 
 
 def _outcome(
-    case: Case, sample: Sample, calls: list[Call], problems: list[str], seconds: float, report: PatchReport | None
+    case: Case,
+    sample: Sample,
+    calls: list[Discrepancy],
+    problems: list[str],
+    seconds: float,
+    report: PatchReport | None,
 ) -> Outcome:
-    difference = max((call.difference for call in calls), default=None)
+    difference = max((call.absolute for call in calls), default=None)
     used = report.used if report is not None else []
     state = "wrong" if problems else "works"
     return Outcome(case.name, str(sample), state, problems, difference, len(calls), seconds, used)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 
 class Pairs(nn.Module):
@@ -31,4 +32,10 @@ class Pairs(nn.Module):
         output = self.inner(
             input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=cache
         )
-        return output.logits, [(layer.keys, layer.values) for layer in output.past_key_values.layers]
+        return output.logits, pairs(output.past_key_values)
+
+
+def pairs(cache: Any) -> list[tuple[Tensor, Tensor]]:
+    """Return the keys and values of each layer, as the pytree spec takes a cache apart."""
+    leaves = tree_leaves(cache)
+    return list(zip(leaves[::2], leaves[1::2], strict=True))

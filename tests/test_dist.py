@@ -22,6 +22,7 @@ FOLDERS = {
     "registry": "exportcompat/registry",
     "patches": "exportcompat/patches",
     "matrix": "exportcompat/matrix",
+    "matrix/models": "exportcompat/matrix/models",
 }
 METADATA = ("pyproject.toml", "README.md", "LICENSE")
 MAX_BYTES = 200_000
@@ -30,7 +31,8 @@ MAX_BYTES = 200_000
 def copy_source(to: Path) -> Path:
     """Copy what a build reads. A build in place would leave folders behind and ship what old ones hold."""
     for folder in FOLDERS:
-        shutil.copytree(ROOT / folder, to / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(ROOT / folder, to / folder, ignore=ignored, dirs_exist_ok=True)
     for name in METADATA:
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, to / name)

@@ -1,0 +1,46 @@
+"""Variants of the tiny GPT, each with one habit that real models have and exporters stumble over."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .models._decoder import GPTDecoder
+from .models.tiny_gpt import Cache, TinyGPT
+
+
+class StatefulDecoder(GPTDecoder):
+    """Stores a tensor on the module in each call, and has none before the first."""
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, past_key_values: Cache
+    ) -> tuple[Tensor, Cache]:
+        self.last_positions = position_ids + 1
+        return super().forward(input_ids, attention_mask, position_ids, past_key_values)
+
+
+class OpenDecoder(GPTDecoder):
+    """Takes what is not a text through `**kwargs`, as models with image features do."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, **kwargs: Any) -> tuple[Tensor, Cache]:
+        return super().forward(input_ids, attention_mask, kwargs["position_ids"], kwargs["past_key_values"])
+
+
+class VmapGPT(TinyGPT):
+    """Builds its mask with `torch.vmap` over batch, query and key, as transformers 4.53-4.57 do."""
+
+    def mask(self, attention_mask: Tensor | None, past: int, new: int) -> Tensor:
+        from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+        padding = torch.ones(1, past + new).bool() if attention_mask is None else attention_mask.bool()
+
+        def may_attend(row: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            return (key <= query) & padding[row, key] | (key == query)
+
+        function = may_attend
+        for dims in ((None, None, 0), (None, 0, None), (0, None, None)):
+            function = torch.vmap(function, in_dims=dims, out_dims=0)
+        # Without it, a tensor as an index is read, which vmap does not allow.
+        with TransformGetItemToIndex():
+            rows, queries = torch.arange(padding.shape[0]), torch.arange(past, past + new)
+            return function(rows, queries, torch.arange(past + new))[:, None]
