@@ -12,6 +12,8 @@ nox.options.default_venv_backend = "virtualenv"
 TORCH = "2.13.0"
 TRANSFORMERS = ("5.23.0", "4.57.6")
 ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
+# Programs that load exported files, each with a release of transformers that it takes.
+CLIENTS = {"5.23.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
 TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy")
 CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "noxfile.py")
 
@@ -27,7 +29,7 @@ def quickstart(session: nox.Session) -> None:
 @nox.parametrize("transformers", TRANSFORMERS)
 def tests(session: nox.Session, transformers: str) -> None:
     """Run all tests against the built wheel; arguments go to pytest."""
-    wheel = install(session, transformers, *TEST_TOOLS)
+    wheel = install(session, transformers, *TEST_TOOLS, *CLIENTS[transformers])
     arguments = session.posargs or ["-n", "2", "--dist", "worksteal", "--timeout", "600", "tests"]
     run_python(session, "-m", "pytest", *arguments, env={"EXPORTCOMPAT_WHEEL": str(wheel)})
 
@@ -53,6 +55,13 @@ def bench(session: nox.Session) -> None:
     """Measure import, entry and plan against peers; arguments go to benchmarks/run.py."""
     install(session, TRANSFORMERS[0])
     run_python(session, "benchmarks/run.py", *session.posargs)
+
+
+@nox.session
+def bench_tiny_gpt(session: nox.Session) -> None:
+    """Measure tokens a second of the tiny GPT, eager and ONNX; arguments go to benchmarks/tiny_gpt.py."""
+    install(session, TRANSFORMERS[0], "matplotlib")
+    run_python(session, "benchmarks/tiny_gpt.py", *(session.posargs or ["--plot", "docs/tiny_gpt.png"]))
 
 
 def install(session: nox.Session, transformers: str, *others: str) -> Path:

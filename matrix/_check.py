@@ -12,6 +12,7 @@ from typing import Any
 from exportcompat import PatchReport, apply_patches
 from exportcompat._decoder import input_names, output_names
 from exportcompat._discrepancy import Discrepancy
+from exportcompat._replay import first_line
 from exportcompat._verify import compare, decoder_schedules
 
 from ._cases import Case, Decoder, Sample
@@ -136,14 +137,6 @@ def graph_text(path: Path) -> bytes:
             graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
     text: bytes = model.SerializeToString(deterministic=True)
     return text
-
-
-def first_line(error: BaseException) -> str:
-    """Return the class and the telling line of an error; torch's exporter puts a long preface before it."""
-    text = str(error)
-    _, found, rest = text.partition("## Exception summary")
-    lines = [line.strip() for line in (rest if found else text).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {(lines or [''])[0]}"[:300]
 
 
 def _failed(case: Case, sample: Sample, error: BaseException, seconds: float) -> Outcome:

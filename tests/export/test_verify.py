@@ -10,9 +10,10 @@ pytest.importorskip("onnxruntime", reason="the comparison is between torch and O
 
 from exportcompat import ExportCompatError
 from exportcompat._discrepancy import TOLERANCE
+from exportcompat._replay import first_line
 from exportcompat._verify import Schedule, compare, decoder_schedules
 from exportcompat.matrix._cases import PlainDecoder, Sample, find_case
-from exportcompat.matrix._check import check, export, first_line
+from exportcompat.matrix._check import check, export
 
 SHORT = [Schedule(2, (3, 1))]
 
