@@ -5,7 +5,7 @@ Cause: torch 2.9 turns the conditions that were met while tracing into a functio
 argument as the signature does (`L['args'][0]`, `L['kwargs']['y']`), and the placeholder is known by another name
 (`L['args_0']`, `L['y']`).
 What is done: the conditions are given the names of the placeholders.
-Can go: with torch 2.9; torch 2.13 exports the same models without it.
+Can go: with torch 2.9; 2.10 exports the same models without it (run on 2.9.1, 2.10.0 and 2.13.0).
 """
 
 import re

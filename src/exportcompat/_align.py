@@ -178,7 +178,9 @@ def _completed(calls: list[dict[str, Any]], trees: Mapping[str, Tree], signature
     torch = require("torch", "torch")
     cache = next(iter(trees[PAST_ARGUMENT].leaves()), None)
     for call in calls:
-        tokens = next(call[name] for name in _TOKENS if name in call)
+        tokens = next((call[name] for name in _TOKENS if name in call), None)
+        if tokens is None:
+            continue
         batch, new = tokens.shape[:2]
         past = call[cache].shape[2] if cache in call and call[cache].dim() == 4 else 0
         made = {"dtype": torch.int64, "device": tokens.device}

@@ -174,8 +174,9 @@ def _generates(model: Any, calls: list[dict[str, Any]], wanted: bool | None) -> 
 
 
 def _generate(model: Any, call: dict[str, Any]) -> None:
-    # transformers would stop at the end-of-text token, or sample, if the configuration says so.
-    fixed = {"min_new_tokens": _STEPS, "do_sample": False} if hasattr(model, "generation_config") else {}
+    # transformers would stop at the end-of-text token, sample, or do without a cache, if the configuration says so.
+    settings = {"min_new_tokens": _STEPS, "do_sample": False, "use_cache": True}
+    fixed = settings if hasattr(model, "generation_config") else {}
     model.generate(**call, max_new_tokens=_STEPS, **fixed)
 
 
