@@ -22,7 +22,9 @@ class StatefulDecoder(GPTDecoder):
 class OpenDecoder(GPTDecoder):
     """Takes what is not a text through `**kwargs`, as models with image features do."""
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, **kwargs: Any) -> tuple[Tensor, Cache]:
+    def forward(  # type: ignore[override]  # The difference is what it is for.
+        self, input_ids: Tensor, attention_mask: Tensor, **kwargs: Any
+    ) -> tuple[Tensor, Cache]:
         return super().forward(input_ids, attention_mask, kwargs["position_ids"], kwargs["past_key_values"])
 
 

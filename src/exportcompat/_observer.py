@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from exportcompat.registry import ExportCompatError
 
@@ -127,6 +127,14 @@ class InputObserver:
         config = getattr(self._model, "config", None)
         return name in (*DERIVED, *TRIMMING) or is_default(name, value, self._signature, config)
 
+    @overload
+    def infer_arguments(
+        self, index: int | None = None, *, as_args_kwargs: Literal[False] = False
+    ) -> dict[str, Any]: ...
+    @overload
+    def infer_arguments(
+        self, index: int | None = None, *, as_args_kwargs: Literal[True]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]: ...
     def infer_arguments(
         self, index: int | None = None, *, as_args_kwargs: bool = False
     ) -> dict[str, Any] | tuple[tuple[Any, ...], dict[str, Any]]:

@@ -40,7 +40,8 @@ def interface(path: Path) -> dict[str, list[str | int]]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Exported, list[str], list[str]]:
-    decoder, state, lines = find_case("llama").decoder(), State(), []
+    decoder, state = find_case("llama").decoder(), State()
+    lines: list[str] = []
     state.note_model(decoder)
     result = export(decoder.model, INPUTS, tmp_path_factory.mktemp("made") / "llama", progress=lines.append)
     return result, lines, state.changes(decoder)
@@ -155,7 +156,10 @@ def test_without_a_cache(tmp_path: Path) -> None:
     }
 
 
-class Unexportable(torch.nn.Module):  # type: ignore[misc]
+Module: Any = torch.nn.Module
+
+
+class Unexportable(Module):
     def forward(self, x: Any) -> Any:
         return x if x.sum() > 0 else -x
 
