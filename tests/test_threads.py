@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from exportcompat import apply_patches
-from exportcompat.patches import default_registry
+from exportcompat import apply_patches, plan
 from exportcompat.registry import PatchingSpec, Registry
 from exportcompat.registry._slots import AttributeSlot
 
@@ -144,7 +143,7 @@ def test_the_default_specs_in_eight_threads(snapshot: Any) -> None:
 
     node, kept = torch.utils._pytree.SUPPORTED_NODES, [cache_utils.DynamicLayer, cache_utils.DynamicSlidingWindowLayer]
     before = snapshot(functional, *kept, node, torch.fx._pytree.SUPPORTED_NODES)
-    ids = default_registry().ids()
+    ids = sorted({item.spec.id for item in plan() if item.applies})
 
     def work(chance: random.Random) -> None:
         for _ in range(40):

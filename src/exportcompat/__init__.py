@@ -5,8 +5,7 @@
 ...     torch.onnx.export(model, (), "model.onnx", kwargs=inputs, dynamic_shapes=shapes, dynamo=True)
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exportcompat.registry import (
     ConflictError,
@@ -66,10 +65,16 @@ _LATER = {
 """What is imported when it is first asked for: whoever only patches need not wait for it."""
 
 
-def __getattr__(name: str) -> Any:
+# Nobody shall find this name here.
+del TYPE_CHECKING
+
+
+def __getattr__(name: str) -> object:
+    import importlib
+
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    value: object = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
     globals()[name] = value
     return value
 

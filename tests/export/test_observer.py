@@ -157,7 +157,7 @@ def test_a_file_that_is_wrong_is_found(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="the file is run")
     observer = observed(Two(), (torch.ones(2, 3), zeros(2, 3)))
     other = Two()
-    vars(other)["forward"] = lambda x, y: x - y + torch.tensor([0.0, 0.0, 0.5])
+    other.__dict__["forward"] = lambda x, y: x - y + torch.tensor([0.0, 0.0, 0.5])
     found = observer.check_discrepancies(exported(other, observer, tmp_path))
     assert not found.success
     assert (found[0].absolute, round(found[0].share, 3)) == (0.5, 0.333)
@@ -172,7 +172,7 @@ def test_numbers_by_position_and_results_that_are_no_tensors(tmp_path: Path) -> 
     assert observer.infer_arguments()["times"] == 4
     # torch.onnx.export takes no results but tensors, so the file is made of a model that gives these alone.
     tensors = Mixed()
-    vars(tensors)["forward"] = lambda x, times: (x * times, x, x + 1)
+    tensors.__dict__["forward"] = lambda x, times: (x * times, x, x + 1)
     found = observer.check_discrepancies(exported(tensors, observer, tmp_path))
     assert found.success
     assert set(found[0].outputs) == {"left", "right.0", "right.1.0"}
@@ -228,7 +228,7 @@ def test_the_model_is_as_it_was() -> None:
     observed(model, (zeros(1, 2),))
     assert vars(model) == before
     own = lambda x: x  # noqa: E731 (a forward of the instance itself)
-    vars(model)["forward"] = own
+    model.__dict__["forward"] = own
     observed(model, (zeros(1, 2),))
     assert vars(model)["forward"] is own
 
