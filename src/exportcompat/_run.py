@@ -12,10 +12,11 @@ from exportcompat.registry import ExportCompatError
 from ._api import apply_patches
 from ._commands import MismatchError
 from ._discrepancy import Discrepancies
-from ._export import Exported, export, observe
+from ._export import Exported, export
 from ._extras import require
 from ._finish import PREFIX
 from ._load import Loaded, load
+from ._observe import observe
 from ._replay import first_line
 from ._session import OnnxFile
 
@@ -52,8 +53,7 @@ def _export(loaded: Loaded, source: str, folder: Path, arguments: argparse.Names
             tokenizer=loaded.tokenizer,
             about=about,
             verify=not arguments.no_verify,
-            include=arguments.include,
-            exclude=arguments.exclude,
+            patches={"include": arguments.include, "exclude": arguments.exclude},
             progress=say,
         )
     except ExportCompatError:

@@ -190,7 +190,7 @@ def test_a_failing_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest
     [
         ({"dtype": "float8"}, "dtype 'float8' is not known; write one of float32, float16, bfloat16"),
         ({"generate": True}, "Linear cannot generate; pass generate=False"),
-        ({"include": ["no-such-id"]}, "no-such-id"),
+        ({"patches": {"include": ["no-such-id"]}}, "no-such-id"),
     ],
     ids=["dtype", "generate", "include"],
 )

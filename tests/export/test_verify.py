@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="the comparison is between torch and
 pytest.importorskip("onnxruntime", reason="the comparison is between torch and ONNX Runtime")
 
 from exportcompat import ExportCompatError
-from exportcompat._discrepancy import TOLERANCE
+from exportcompat._discrepancy import TOLERANCE, Discrepancies, measure
 from exportcompat._replay import first_line
 from exportcompat._verify import Schedule, compare, decoder_schedules
 from exportcompat.matrix._cases import PlainDecoder, Sample, find_case
@@ -108,3 +108,38 @@ def test_state_that_stays_on_the_model_is_wrong() -> None:
 def test_the_telling_line_of_an_error() -> None:
     text = "Failed to export.\n- Do this.\n\n## Exception summary\n\n<class 'ValueError'>: no\n\nmore"
     assert first_line(RuntimeError(text)) == "RuntimeError: <class 'ValueError'>: no"
+
+
+def test_a_table_of_nothing_is_no_success() -> None:
+    table = Discrepancies([])
+    assert not table.success and table.worst is None
+    assert "FAILED: nothing was compared" in str(table)
+
+
+@pytest.mark.parametrize(
+    ("found", "success"),
+    [
+        ([1.0, float("inf")], True),
+        ([1.0, 1.0], False),
+        ([float("nan"), float("inf")], False),
+        ([1.0 + 9e-4, float("inf")], True),
+        ([1.0 + 2e-3, float("inf")], False),
+    ],
+    ids=["equal", "finite", "nan", "within", "beyond"],
+)
+def test_infinities_of_one_sign_are_equal_and_nan_is_far_off(found: list[float], success: bool) -> None:
+    fields = measure({"x": torch.tensor(found)}, {"x": torch.tensor([1.0, float("inf")])})
+    assert fields["success"] is success
+
+
+def test_smaller_types_have_a_tolerance_that_grows_with_their_size() -> None:
+    wanted = torch.tensor([100.0, 0.0], dtype=torch.float16)
+    assert measure({"x": wanted + 0.9}, {"x": wanted})["success"]
+    assert not measure({"x": wanted + 1.5}, {"x": wanted})["success"]
+    assert not measure({"x": wanted + 0.9}, {"x": wanted}, 0.5)["success"]
+
+
+def test_a_missing_output_and_another_shape_are_errors() -> None:
+    wanted = {"x": torch.zeros(2, 3)}
+    assert measure({}, wanted)["error"] == "output 'x' has the shape None, and (2, 3) in eager"
+    assert "has the shape (3, 2), and (2, 3) in eager" in measure({"x": torch.zeros(3, 2)}, wanted)["error"]

@@ -1,0 +1,82 @@
+"""Run a model so that an observer sees what varies."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from exportcompat.registry import ExportCompatError
+
+from ._extras import require
+from ._observer import InputObserver
+
+_STEPS = 4
+"""Tokens that `generate` makes while it is observed: a prefill and some steps with a cache."""
+
+Inputs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> InputObserver:
+    """Run a model on inputs and return the observer that has watched it.
+
+    A model that generates is run for a few tokens. Another is run on each of the inputs; if there is only one and it
+    is a text, also on that text twice over, so that its length is seen to vary.
+
+    Args:
+        model: an `nn.Module`.
+        inputs: keyword arguments to run it with, one dict or several of different lengths.
+        generate: run `model.generate`, so that there is a cache; None does so if the model can and the inputs hold no
+            cache.
+
+    Raises:
+        ExportCompatError: there are no inputs, or the model cannot generate.
+    """
+    calls = [dict(inputs)] if isinstance(inputs, Mapping) else [dict(item) for item in inputs]
+    if not calls:
+        raise ExportCompatError("there are no inputs; give keyword arguments of the model, as a dict or several")
+    observer = InputObserver()
+    torch = require("torch", "torch")
+    with observer(model, store_n_calls=max(3, 2 * len(calls))), torch.no_grad():
+        if _generates(model, calls, generate):
+            for call in calls:
+                _generate(model, call)
+        else:
+            for call in calls:
+                model(**call)
+            _run_longer(model, calls)
+    return observer
+
+
+def _generates(model: Any, calls: list[dict[str, Any]], wanted: bool | None) -> bool:
+    can = callable(getattr(model, "generate", None)) and getattr(model, "can_generate", lambda: True)()
+    if wanted and not can:
+        raise ExportCompatError(f"{type(model).__name__} cannot generate; pass generate=False")
+    is_whole = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+    has_cache = any("past_key_values" in call for call in calls)
+    return can and not has_cache and not is_whole if wanted is None else wanted
+
+
+def _generate(model: Any, call: dict[str, Any]) -> None:
+    # transformers would stop at the end-of-text token, sample, or do without a cache, if the configuration says so.
+    settings = {"min_new_tokens": _STEPS, "do_sample": False, "use_cache": True}
+    fixed = settings if hasattr(model, "generation_config") else {}
+    model.generate(**call, max_new_tokens=_STEPS, **fixed)
+
+
+def _run_longer(model: Any, calls: list[dict[str, Any]]) -> None:
+    """Run a model on a text twice over, if that is all there is to see how its length varies."""
+    texts = [name for name, value in calls[0].items() if _is_text(calls[0], value)]
+    if len(calls) > 1 or not texts:
+        return
+    longer = {name: value.repeat(1, 2) if name in texts else value for name, value in calls[0].items()}
+    try:
+        model(**longer)
+    except Exception as error:
+        message = (
+            f"the length of {', '.join(texts)} is fixed in the graph: the model does not take twice of it ({error})"
+        )
+        warnings.warn(message, stacklevel=4)
+
+
+def _is_text(call: Mapping[str, Any], value: Any) -> bool:
+    tokens = call.get("input_ids")
+    return tokens is not None and getattr(value, "shape", None) == tokens.shape and tokens.dim() == 2
