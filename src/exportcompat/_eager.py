@@ -59,6 +59,7 @@ class EagerDecoder:
         self._inputs = [name for name in inputs if name in aligned.trees]
         self._constants = {path: value for path, value in aligned.constants.items() if path in aligned.trees}
         self._makes_cache = signature.parameters[PAST_ARGUMENT].default is not Parameter.empty
+        self._device = next(iter(aligned.donors.values())).device
         cache = _cache(aligned)
         self._keys = (_logits(aligned, cache), PAST_ARGUMENT if cache is None else cache.path)
         embeddings = getattr(model, "get_input_embeddings", lambda: None)()
@@ -69,11 +70,12 @@ class EagerDecoder:
         torch = require("torch", "torch")
         if cache is None and not self._makes_cache:
             cache = self._empty(inputs["input_ids"].shape[0])
-        given = {name: inputs[name] for name in self._inputs if name in inputs}
+        # The model may be on another device than the comparison.
+        given = {name: inputs[name].to(self._device) for name in self._inputs if name in inputs}
         with torch.no_grad():
             result = self._call(**given, **self._constants, **({} if cache is None else {PAST_ARGUMENT: cache}))
         logits, past = (result[int(key) if key.isdigit() else key] for key in self._keys)
-        return logits, past
+        return logits.cpu(), past
 
     def _empty(self, batch: int) -> Any:
         return self._aligned.trees[PAST_ARGUMENT].build(lambda path: self._zeros(path, batch))

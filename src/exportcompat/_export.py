@@ -26,7 +26,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export` made.
+    """What `export` made; it unpacks into path, report and discrepancies.
 
     Attributes:
         path: the ONNX file.
@@ -39,6 +39,9 @@ class Exported:
     report: PatchReport
     discrepancies: Discrepancies | None
     files: list[Path] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (self.path, self.report, self.discrepancies)
 
     def __str__(self) -> str:
         table = "not verified" if self.discrepancies is None else str(self.discrepancies)

@@ -53,6 +53,8 @@ def test_the_file_is_right_and_the_model_as_it_was(made: tuple[Exported, list[st
     assert result.discrepancies is not None
     assert (result.discrepancies.success, len(result.discrepancies)) == (True, 191)
     assert "dynamic-cache-pytree" in result.report.used
+    path, report, discrepancies = result
+    assert (path, report, discrepancies) == (result.path, result.report, result.discrepancies)
     stages = ["observe", "export", "write", "verify"]
     assert [line.split(":")[0] for line in lines[1::2]] == stages and [line.split()[0] for line in lines[::2]] == stages
     assert "ok: 191 calls" in str(result)
