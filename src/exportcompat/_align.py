@@ -26,7 +26,7 @@ class Aligned:
         calls: the tensors of each call by path; a call may lack some.
         donors: one tensor for each path, from the call that has most of it.
         is_decoder: there are tokens and a cache, and no encoder.
-        outputs: the structure of the results.
+        outputs: the structure of the richest result.
     """
 
     trees: dict[str, Tree]
@@ -81,7 +81,8 @@ def align(records: list[Record], signature: Signature, missing: Mapping[str, Any
         trees = {**trees, **_completed(calls, trees, signature)}
     trees = {name: trees[name] for name in _ordered(trees, signature)}
     donors = _donors([*calls, *(record.outputs.tensors for record in records)], trees)
-    aligned = Aligned(trees, constants, calls, donors, is_decoder, records[0].outputs.trees[""])
+    outputs = max((record.outputs.trees[""] for record in records), key=_size)
+    aligned = Aligned(trees, constants, calls, donors, is_decoder, outputs)
     _check_ranks(aligned)
     return aligned
 

@@ -219,8 +219,8 @@ class InputObserver:
         """
         aligned, _ = self._aligned()
         results = output_names(aligned)
-        constants = self._records[0].outputs.constants
-        return list(aligned.names().values()), [name for path, name in results.items() if path not in constants]
+        tensors = {path for record in self._records for path in record.outputs.tensors}
+        return list(aligned.names().values()), [name for path, name in results.items() if path in tensors]
 
     def axes(self) -> dict[str, dict[int, str]]:
         """Return the names of the dynamic axes by input, as `infer_dynamic_shapes` was last asked for them."""

@@ -300,6 +300,20 @@ def test_missing_is_for_what_no_call_has() -> None:
     assert both.infer_dynamic_shapes()["pixels"] == {0: "pixels_0"}
 
 
+def test_results_that_only_some_calls_have(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+
+    class Optional(Module):
+        def forward(self, x: Any, pixels: Any = None) -> Any:
+            return {"x": x + 1} if pixels is None else {"x": x + 1, "seen": pixels * 2}
+
+    model = Optional()
+    observer = observed(model, (zeros(2, 3),), (zeros(2, 3), zeros(4, 5)))
+    found = observer.check_discrepancies(exported(model, observer, tmp_path))
+    assert found.success
+    assert [sorted(row.outputs) for row in found] == [["x"], ["seen", "x"]]
+
+
 def test_any_number_of_arguments(tmp_path: Path) -> None:
     model = Starred()
     observer = observed(model, (zeros(2, 3), zeros(2, 3), zeros(2, 3)), (zeros(4, 3), zeros(4, 3), zeros(4, 3)))
