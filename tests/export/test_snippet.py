@@ -58,6 +58,8 @@ def test_snippet(name: str, tmp_path: Path) -> None:
         )
     found = observer.check_discrepancies(path)
     assert (found.success, len(found)) == (True, CALLS), str(found)
+    # `generate` asks for the logits of the last token; the graph has those of all.
+    assert all(row.outputs["logits"][1] == row.new for row in found[STORED:])
     assert state.changes(decoder) == []
 
 
