@@ -292,6 +292,13 @@ _ALL = (
     Case("gemma2_window", "Gemma2, window 8", partial(_causal, "Gemma2", head_dim=8, sliding_window=8)),
     Case("phi3_longrope", "Phi3, longrope, limit 16", partial(_causal, "Phi3", **_PHI3)),
     Case("llama_dynamic", "Llama, dynamic NTK, limit 16", partial(_causal, "Llama", **_DYNAMIC)),
+    Case("mixtral", "Mixtral, 4 experts", partial(_causal, "Mixtral", num_local_experts=4), shown=False),
+    Case(
+        "gpt_oss",
+        "gpt-oss, 4 experts with biases, window 8, attention sinks",
+        partial(_causal, "GptOss", num_local_experts=4, num_experts_per_tok=2, head_dim=8, sliding_window=8),
+        shown=False,
+    ),
     Case("llama_pairs", "Llama, cache filled by a wrapper", partial(_pairs, "Llama"), shown=False),
     Case(
         "llama_official",
