@@ -49,8 +49,10 @@ def places() -> dict[str, list[tuple[Slot, Any]]]:
 
 def owners() -> list[Any]:
     """Return every namespace and table that a spec touches."""
+    # This imports what the tables are in.
+    slots = [slot for pairs in places().values() for slot, _ in pairs]
     found: list[Any] = [vars(sys.modules[module])[name] for module, name in TABLES]
-    for slot, _ in (pair for pairs in places().values() for pair in pairs):
+    for slot in slots:
         if isinstance(slot, ItemSlot):
             found += slot._stores()
         elif isinstance(slot, AttributeSlot):
