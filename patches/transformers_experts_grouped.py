@@ -18,8 +18,11 @@ def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `_grouped_mm` made to let every expert multiply all rows while it is traced."""
     from ._tracing import is_traced
 
-    def _grouped_mm(input: Any, weight: Any, offs: Any) -> Any:  # noqa: A002 (upstream's name)
-        return _products(input, weight, offs) if is_traced(input) else original(input, weight, offs)
+    # In 5.2, where it begins, the offsets have a default; every caller gives them.
+    def _grouped_mm(input: Any, weight: Any, offs: Any = None) -> Any:  # noqa: A002 (upstream's name)
+        if offs is None or not is_traced(input):
+            return original(input, weight, offs)
+        return _products(input, weight, offs)
 
     return _grouped_mm
 
