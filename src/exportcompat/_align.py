@@ -7,7 +7,7 @@ from typing import Any
 
 from exportcompat.registry import ExportCompatError
 
-from ._decoder import PAST_ARGUMENT, cache_names
+from ._decoder import PAST, PAST_ARGUMENT, cache_names
 from ._extras import require
 from ._record import Part, Record, names_of
 from ._tree import Tree, flatten
@@ -53,7 +53,7 @@ class Aligned:
         """Return the name of each path in an exported file."""
         paths = self.paths
         cache = [path for path in paths if self.argument(path) == PAST_ARGUMENT]
-        names = cache if not is_pairs(cache) else cache_names(f"{PAST_ARGUMENT}.{{}}.{{}}", len(cache) // 2)
+        names = cache if not is_pairs(cache) else cache_names(PAST, len(cache) // 2)
         return {**{path: path for path in paths}, **dict(zip(cache, names, strict=True))}
 
 

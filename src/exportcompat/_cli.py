@@ -15,6 +15,7 @@ from exportcompat.patches import default_registry
 from exportcompat.registry import Decision, Environment, ExportCompatError, PatchingSpec, plan
 
 from ._commands import MismatchError, add_export, add_verify
+from ._table import table
 from ._version import __version__
 
 PACKAGES = ("torch", "transformers")
@@ -91,7 +92,7 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
     yield ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
     yield ""
     rows = [(item.spec.id, "yes" if item.applies else "no", item.reason) for item in decisions]
-    yield from _table([("ID", "APPLIES", "REASON"), *rows])
+    yield from table([("ID", "APPLIES", "REASON"), *rows])
 
 
 def _version(text: str) -> str | None:
@@ -188,13 +189,6 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def _json(data: object) -> str:
     return json.dumps(data, indent=2)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield `rows` with their cells, except the last ones, padded to equal widths."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _write(lines: Iterable[str]) -> None:

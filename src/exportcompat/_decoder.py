@@ -48,7 +48,7 @@ class OnnxDecoder:
     """An ONNX file with the interface of a decoder, run by ONNX Runtime on the CPU.
 
     Args:
-        path: the file.
+        file: the file, or its path.
         outputs: the names of its outputs, where the file has others; None if it has the right ones.
 
     Raises:
@@ -56,8 +56,8 @@ class OnnxDecoder:
         ExportCompatError: the file is missing, truncated or no model, or has not these inputs and outputs.
     """
 
-    def __init__(self, path: Path, outputs: Sequence[str] | None = None) -> None:
-        self._file = OnnxFile(path)
+    def __init__(self, file: Path | OnnxFile, outputs: Sequence[str] | None = None) -> None:
+        self._file = file if isinstance(file, OnnxFile) else OnnxFile(file)
         past = [name for name in self._file.inputs if name.startswith(PAST_ARGUMENT)]
         self._past = {name: _dotted(name) for name in past}
         self._tokens = [name for name in self._file.inputs if name not in self._past]
@@ -65,8 +65,8 @@ class OnnxDecoder:
         self._outputs = placed(self._file.outputs, names)
         if "input_ids" not in self._tokens or LOGITS not in self._outputs.values():
             raise ExportCompatError(
-                f"{path} has the inputs {list(self._file.inputs)} and the outputs {self._file.outputs}; a decoder has "
-                "'input_ids' and 'logits': export it with input_names and output_names"
+                f"{self._file.path} has the inputs {list(self._file.inputs)} and the outputs {self._file.outputs}; "
+                "a decoder has 'input_ids' and 'logits': export it with input_names and output_names"
             )
 
     @property

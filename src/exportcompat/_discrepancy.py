@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from ._extras import require
+from ._table import table
 
 TOLERANCE = 1e-3
 """The largest absolute difference of any element in float32."""
@@ -111,8 +112,7 @@ class Discrepancies(Sequence[Discrepancy]):
             ("calls", "number", "absolute", "relative", "over", "torch ms", "onnx ms", "success")
         ]
         cells += [_cells(name, rows) for name, rows in groups.items()]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+        return list(table(cells))
 
     def _failures(self) -> list[str]:
         failed = [str(row) for row in self._rows if not row.success]

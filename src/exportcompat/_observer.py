@@ -17,10 +17,9 @@ from . import _sample
 from ._align import Aligned, align
 from ._axes import Axes, name_axes
 from ._discrepancy import Discrepancies
-from ._eager import output_names
 from ._extras import require
 from ._record import DERIVED, TRIMMING, Record, bound, is_default, kept_tokens, names_of, take, take_result
-from ._replay import Observed, replay
+from ._replay import Observed, replay, tensor_outputs
 
 
 class InputObserver:
@@ -48,6 +47,7 @@ class InputObserver:
         self._records: list[Record] = []
         self._model: Any = None
         self._method = "forward"
+        self._signature = inspect.Signature()
         # Until it is said which arguments have one, a sample must do for a batch in any of them.
         self._batch: Collection[str] | bool | None = True
         self._sampled: dict[str, Any] = {}
@@ -218,9 +218,7 @@ class InputObserver:
             ExportCompatError: see `infer_arguments`.
         """
         aligned, _ = self._aligned()
-        results = output_names(aligned)
-        tensors = {path for record in self._records for path in record.outputs.tensors}
-        return list(aligned.names().values()), [name for path, name in results.items() if path in tensors]
+        return list(aligned.names().values()), list(tensor_outputs(self._records, aligned).values())
 
     def axes(self) -> dict[str, dict[int, str]]:
         """Return the names of the dynamic axes by input, as `infer_dynamic_shapes` was last asked for them."""
@@ -256,11 +254,8 @@ class InputObserver:
             return replay(observed, path, tolerance, names or {})
 
     def _aligned(self) -> tuple[Aligned, Axes]:
-        aligned = align(self._records, self._signature, self._missing) if self._records else self._nothing()
+        aligned = align(self._records, self._signature, self._missing)
         return aligned, name_axes(aligned, self._batch)
-
-    def _nothing(self) -> Aligned:
-        raise ExportCompatError("no call was observed; run the model inside `with observer(model):`")
 
     def _variable(self, kind: Any) -> list[str]:
         return names_of(self._signature, kind)

@@ -45,31 +45,33 @@ def replay(observed: Observed, path: Path, tolerance: float | None, names: Mappi
     Raises:
         ExportCompatError: the file cannot be loaded, or has an input or output that was not observed.
     """
-    rows = list(_stored(observed, path, tolerance, names))
+    file, results = OnnxFile(path), tensor_outputs(observed.records, observed.aligned)
+    rows = list(_stored(observed, file, results, tolerance, names))
     if observed.aligned.is_decoder and not names:
-        rows += _scheduled(observed, path, tolerance)
+        rows += _scheduled(observed, file, results, tolerance)
     return Discrepancies(rows)
 
 
-def _stored(observed: Observed, path: Path, tolerance: float | None, names: Mapping[str, str]) -> Iterator[Discrepancy]:
-    file, aligned = OnnxFile(path), observed.aligned
+def _stored(
+    observed: Observed, file: OnnxFile, results: dict[str, str], tolerance: float | None, names: Mapping[str, str]
+) -> Iterator[Discrepancy]:
+    aligned = observed.aligned
     paths = {name: leaf for leaf, name in aligned.names().items()}
     # What torch makes up itself is made of the path of a leaf, not of its name in the interface.
     known = {**{leaf: leaf for leaf in aligned.names()}, **paths}
     rest = [name for name in file.inputs if name not in names]
     inputs = {**names, **{name: known[other] for name, other in matched(rest, known, "the inputs").items()}}
-    results = list(_tensor_outputs(observed).values())
-    outputs = placed(file.outputs, results)
+    outputs = placed(file.outputs, list(results.values()))
     for index, record in enumerate(observed.records):
         tensors = _sample.call(aligned, observed.axes, index)
         feeds = {name: tensors[leaf] for name, leaf in inputs.items() if leaf in tensors}
-        yield _row(index, len(observed.records), record, file, feeds, outputs, observed, tolerance)
+        yield _row(index, len(observed.records), record, file, feeds, outputs, results, tolerance)
 
 
-def _tensor_outputs(observed: Observed) -> dict[str, str]:
+def tensor_outputs(records: list[Record], aligned: Aligned) -> dict[str, str]:
     """Return the names of the results that are tensors, by path; a graph has no others."""
-    tensors = {path for record in observed.records for path in record.outputs.tensors}
-    return {path: name for path, name in output_names(observed.aligned).items() if path in tensors}
+    tensors = {path for record in records for path in record.outputs.tensors}
+    return {path: name for path, name in output_names(aligned).items() if path in tensors}
 
 
 def _row(
@@ -79,7 +81,7 @@ def _row(
     file: OnnxFile,
     feeds: Mapping[str, Any],
     outputs: Mapping[str, str],
-    observed: Observed,
+    names: dict[str, str],
     tolerance: float | None,
 ) -> Discrepancy:
     fields: dict[str, Any] = {
@@ -97,7 +99,7 @@ def _row(
     found = {outputs[name]: tensor for name, tensor in results.items() if name in outputs}
     # What this call did not return (image features, in a call without images) says nothing.
     given = record.outputs.tensors
-    wanted = {name: given[path] for path, name in _tensor_outputs(observed).items() if path in given}
+    wanted = {name: given[path] for path, name in names.items() if path in given}
     return _compared(fields, found, wanted, record.kept, tolerance)
 
 
@@ -113,11 +115,12 @@ def _compared(
     return Discrepancy(**fields, **measured)
 
 
-def _scheduled(observed: Observed, path: Path, tolerance: float | None) -> Iterator[Discrepancy]:
+def _scheduled(
+    observed: Observed, file: OnnxFile, names: dict[str, str], tolerance: float | None
+) -> Iterator[Discrepancy]:
     from exportcompat.patches.torch_export_module_state import kept
 
-    names = _tensor_outputs(observed)
-    decoder = OnnxDecoder(path, list(names.values()))
+    decoder = OnnxDecoder(file, list(names.values()))
     logits = next(leaf for leaf, name in names.items() if name == LOGITS)
     width = next(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors
