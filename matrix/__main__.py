@@ -23,6 +23,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands.add_parser("quickstart", help="export every case without and with patches, and print a table")
     proofs = commands.add_parser("prove", help="run the proofs of every spec that applies, without and with it")
     proofs.add_argument("--lock", type=Path, metavar="FILE", help="add the proved sources to this lock file")
+    cell = commands.add_parser("cell", help="check cases on the installed versions and keep the results")
+    cell.add_argument("case", nargs="*", help="names or shell patterns of cases; all by default")
+    cell.add_argument("--results", type=Path, default=Path("matrix/results"), metavar="FOLDER")
+    cell.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
+    cell.add_argument("--fresh", action="store_true", help="check again what has a result")
     arguments = parser.parse_args(argv)
     try:
         return _COMMANDS[arguments.command](arguments)
@@ -47,7 +52,13 @@ def _prove(arguments: argparse.Namespace) -> int:
     return prove(arguments.lock)
 
 
-_COMMANDS = {"check": _check, "quickstart": lambda _: quickstart(), "prove": _prove}
+def _cell(arguments: argparse.Namespace) -> int:
+    from ._cell import run_cell
+
+    return run_cell(arguments.results, arguments.case, jobs=arguments.jobs, fresh=arguments.fresh)
+
+
+_COMMANDS = {"check": _check, "quickstart": lambda _: quickstart(), "prove": _prove, "cell": _cell}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat import PatchReport, apply_patches
-from exportcompat._decoder import input_names, output_names
 from exportcompat._discrepancy import Discrepancy
 from exportcompat._replay import first_line
 from exportcompat._verify import compare, decoder_schedules
 
-from ._cases import Case, Decoder, Sample
+from ._cases import Case
+from ._decoders import Decoder, Sample
 from ._state import State
 
 
@@ -48,24 +48,30 @@ class Outcome:
         return asdict(self)
 
 
-def export(decoder: Decoder, sample: Sample, path: Path) -> None:
+def export(decoder: Decoder, sample: Sample, path: Path, **options: Any) -> None:
     """Export with plain `torch.onnx.export(dynamo=True)` and the names of a decoder."""
+    inputs = decoder.sample(sample)
+    write(decoder.model, inputs, decoder.dynamic_shapes(inputs), decoder.names(inputs), path, **options)
+
+
+def write(model: Any, inputs: Any, shapes: Any, names: tuple[list[str], list[str]], path: Path, **options: Any) -> None:
+    """Export keyword arguments of `forward` with the names of inputs and outputs."""
     import torch
 
-    layers = 0 if sample.past is None else decoder.layers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            decoder.model,
+            model,
             (),
             str(path),
-            kwargs=decoder.sample(sample),
-            dynamic_shapes=decoder.dynamic_shapes(sample),
-            input_names=input_names(layers),
-            output_names=output_names(decoder.layers),
+            kwargs=inputs,
+            dynamic_shapes=shapes,
+            input_names=names[0],
+            output_names=names[1],
             dynamo=True,
             optimize=True,
             verbose=False,
+            **options,
         )
 
 

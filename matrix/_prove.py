@@ -70,6 +70,5 @@ def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str, str]]:
     for target in spec.places:
         package = target.module.partition(".")[0]
         version: Any = installed_version(package)
-        if target.module in sys.modules:
-            source = target.source()
+        if target.module in sys.modules and (source := target.source()) is not None:
             yield target.text, fingerprint(source), version.base_version, text_key(source)

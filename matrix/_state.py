@@ -6,7 +6,7 @@ from typing import Any
 
 from exportcompat.patches import default_registry
 
-from ._cases import Decoder, Sample
+from ._decoders import Decoder, Sample
 
 _LENGTHS = (40, 5)
 """Eager calls before and after: beyond every limit of the cases, then below it, so a model with state resets."""

@@ -166,18 +166,32 @@ def _describe(layer: Any, layout: LayerLayout) -> None:
     layer.cumulative_length = layout.dropped + layer.keys.shape[-2]
 
 
+_REASON = "A DynamicCache cannot be an input or an output of a graph, or its leaves are in another order."
+_UPSTREAM = (
+    "https://github.com/huggingface/transformers/issues/36311",
+    "https://github.com/huggingface/transformers/issues/47900",
+)
+_PROOFS = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
+
 SPECS = (
+    PatchingSpec(
+        id="dynamic-cache-pytree",
+        targets=(f"pytree({_CACHE}:DynamicCache)",),
+        replacement="exportcompat.patches._key_value_lists:node",
+        requires=("transformers>=4.44,<4.54", "torch>=2.6"),
+        reason=_REASON,
+        upstream=_UPSTREAM,
+        proofs=_PROOFS,
+        kind="pytree",
+    ),
     PatchingSpec(
         id="dynamic-cache-pytree",
         targets=(f"pytree({_CACHE}:DynamicCache)",),
         replacement=f"{__name__}:node",
         requires=("transformers>=4.54", "torch>=2.6"),
-        reason="A DynamicCache cannot be an input or an output of a graph, or its leaves are in another order.",
-        upstream=(
-            "https://github.com/huggingface/transformers/issues/36311",
-            "https://github.com/huggingface/transformers/issues/47900",
-        ),
-        proofs=("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic"),
+        reason=_REASON,
+        upstream=_UPSTREAM,
+        proofs=_PROOFS,
         kind="pytree",
     ),
 )

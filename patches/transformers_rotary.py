@@ -121,14 +121,38 @@ def _set(module: Any, name: str, value: Any) -> Iterator[None]:
 _REASON = "Rotary frequencies are chosen by an if on the length: no graph, or one that keeps the sample's branch."
 _UPSTREAM = "https://github.com/huggingface/transformers/blob/{}/src/transformers/modeling_rope_utils.py"
 
+_ANSWERS = "exportcompat.patches._rotary_answers:with_both_answers"
+_ISSUE = "https://github.com/pytorch/pytorch/issues/163791"
+
 SPECS = (
+    PatchingSpec(
+        id="rotary-frequency-switch",
+        # Each model has a copy of the method; those of Phi3 to 4.47 have classes for longrope.
+        targets=("mentioning(transformers:_dynamic_frequency_update)", "mentioning(transformers:ext_factors)"),
+        replacement=_ANSWERS,
+        requires=("transformers>=4.44,<4.51", "torch>=2.6"),
+        reason=_REASON,
+        upstream=("https://github.com/huggingface/transformers/blob/v4.48.3/src/transformers/models/phi3/modeling_phi3.py", _ISSUE),
+        proofs=("phi3_longrope", "llama_dynamic"),
+        kind="wrap",
+    ),
+    PatchingSpec(
+        id="rotary-frequency-switch",
+        targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
+        replacement=_ANSWERS,
+        requires=("transformers>=4.51,<4.54", "torch>=2.6"),
+        reason=_REASON,
+        upstream=(_UPSTREAM.format("v4.53.3"), _ISSUE),
+        proofs=("phi3_longrope", "llama_dynamic"),
+        kind="wrap",
+    ),
     PatchingSpec(
         id="rotary-frequency-switch",
         targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
         replacement=f"{__name__}:with_both_branches",
         requires=("transformers>=4.54,<5.0", "torch>=2.6"),
         reason=_REASON,
-        upstream=(_UPSTREAM.format("v4.57.6"), "https://github.com/pytorch/pytorch/issues/163791"),
+        upstream=(_UPSTREAM.format("v4.57.6"), _ISSUE),
         proofs=("phi3_longrope", "llama_dynamic"),
         kind="wrap",
     ),
@@ -138,7 +162,7 @@ SPECS = (
         replacement=f"{__name__}:with_both_branches_per_layer",
         requires=("transformers>=5.0,<5.21", "torch>=2.6"),
         reason=_REASON,
-        upstream=(_UPSTREAM.format("v5.20.2"), "https://github.com/pytorch/pytorch/issues/163791"),
+        upstream=(_UPSTREAM.format("v5.20.2"), _ISSUE),
         proofs=("phi3_longrope", "llama_dynamic"),
         kind="wrap",
     ),
@@ -148,7 +172,7 @@ SPECS = (
         replacement=f"{__name__}:with_both_branches_per_layer",
         requires=("transformers>=5.21", "torch>=2.6"),
         reason="Dynamic NTK frequencies are chosen by an if on the length: no graph. longrope is mended upstream.",
-        upstream=(_UPSTREAM.format("v5.23.0"), "https://github.com/pytorch/pytorch/issues/163791"),
+        upstream=(_UPSTREAM.format("v5.23.0"), _ISSUE),
         proofs=("llama_dynamic",),
         kind="wrap",
     ),

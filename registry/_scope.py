@@ -214,10 +214,10 @@ class _Entry:
         return replacements
 
     def _source_drifts(self, decision: Decision, target: Target) -> list[Drift]:
-        proved = self._registry.fingerprints
-        if proved is None:
+        proved, source = self._registry.fingerprints, target.source()
+        if proved is None or source is None:
             return []
-        found = proved.of(target.source())
+        found = proved.of(source)
         releases = proved.releases(target.text)
         if found in releases or found == BUILTIN:
             return []
@@ -288,7 +288,7 @@ def _due(decision: Decision, module: ModuleType) -> list[Target]:
     return [
         target
         for target in decision.spec.places
-        if target.module == module.__name__ or (isinstance(target, DecoratedTarget) and target.is_loaded())
+        if target.module == module.__name__ or (target.is_spread and target.is_loaded())
     ]
 
 

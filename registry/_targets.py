@@ -17,6 +17,7 @@ _FORMS = {
     "item": re.compile(rf"(?P<module>{_DOTTED}):(?P<name>{_DOTTED})\[(?P<item>[^\[\]]+)\]"),
     "pytree": re.compile(rf"pytree\((?P<module>{_DOTTED}):(?P<name>{_DOTTED})\)"),
     "decorated": re.compile(rf"decorated\((?P<module>{_DOTTED}):(?P<name>[A-Za-z_]\w*)\)"),
+    "mentioning": re.compile(r"mentioning\((?P<module>[A-Za-z_]\w*):(?P<name>[A-Za-z_]\w*)\)"),
 }
 
 
@@ -39,6 +40,11 @@ class Target:
     @property
     def is_pytree(self) -> bool:
         """Say whether the target is a pytree node."""
+        return False
+
+    @property
+    def is_spread(self) -> bool:
+        """Say whether the target stands for places in any number of modules, those that are yet to come included."""
         return False
 
     def is_loaded(self) -> bool:
@@ -64,7 +70,10 @@ class Target:
         raise NotImplementedError
 
     def source(self) -> Any:
-        """Return the function or class whose source tells whether the target is the one that was proved."""
+        """Return the function or class whose source tells whether the target is the one that was proved.
+
+        None means that there is no single one.
+        """
         raise NotImplementedError
 
     def _owner(self, parts: list[str]) -> Any:
@@ -140,6 +149,10 @@ class DecoratedTarget(Target):
     users differ from release to release. They are found by identity: a module that uses it has imported it by name.
     """
 
+    @property
+    def is_spread(self) -> bool:
+        return True
+
     def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
         decorator = self.source()
         made = {const for const in decorator.__code__.co_consts if isinstance(const, CodeType)}
@@ -155,11 +168,33 @@ class DecoratedTarget(Target):
         return decorator
 
 
+class MentioningTarget(Target):
+    """`mentioning(package:name)`: every method of the package's classes whose code has the name.
+
+    The name is a local variable, an attribute or a global of the code itself; what the method calls does not count. It
+    is for code that upstream has copied from model to model, so that nothing but its wording holds it together. The
+    package includes `<package>_modules`, where transformers puts the code that comes with a checkpoint. There is no
+    single source, so there is no fingerprint: it is fit for ranges whose releases are all known.
+    """
+
+    @property
+    def is_spread(self) -> bool:
+        return True
+
+    def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
+        prefixes = (f"{self.module}.", f"{self.module}_modules.")
+        users = [item for item in modules if str(getattr(item, "__name__", "")).startswith(prefixes)]
+        return [slot for module in users for slot in _mentioning(module, self.name)]
+
+    def source(self) -> Any:
+        return None
+
+
 def parse_target(text: str, spec_id: str) -> Target:
     """Parse a target.
 
     Raises:
-        SpecError: `text` has none of the four forms.
+        SpecError: `text` has none of the five forms.
     """
     for form, pattern in _FORMS.items():
         if match := pattern.fullmatch(text):
@@ -167,7 +202,7 @@ def parse_target(text: str, spec_id: str) -> Target:
             return target
     raise SpecError(
         f"spec {spec_id!r}: target {text!r} has no known form; write 'pkg.mod:Class.method', 'pkg.mod:function', "
-        "'pkg.mod:MAPPING[key]', 'pytree(pkg.mod:Class)' or 'decorated(pkg.mod:decorator)'"
+        "'pkg.mod:MAPPING[key]', 'pytree(pkg.mod:Class)', 'decorated(pkg.mod:decorator)' or 'mentioning(pkg:name)'"
     )
 
 
@@ -181,6 +216,7 @@ _CLASSES: dict[str, type[Any]] = {
     "item": ItemTarget,
     "pytree": PytreeTarget,
     "decorated": DecoratedTarget,
+    "mentioning": MentioningTarget,
 }
 
 
@@ -194,20 +230,32 @@ def _namespace(module: ModuleType) -> dict[str, Any]:
 
 
 def _decorated(module: ModuleType, made: set[CodeType]) -> Iterator[Slot]:
+    for cls, name, function in _methods(module):
+        if inner := next((item for item in _chain(function) if item.__code__ in made), None):
+            # Callers meet what the decorator returned, whatever it was applied to.
+            yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}", inner)
+
+
+def _mentioning(module: ModuleType, wanted: str) -> Iterator[Slot]:
+    for cls, name, function in _methods(module):
+        if any(wanted in (*item.__code__.co_names, *item.__code__.co_varnames) for item in _chain(function)):
+            yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}")
+
+
+def _methods(module: ModuleType) -> Iterator[tuple[type, str, FunctionType]]:
+    """Yield the functions in the classes that a module has made itself."""
     classes = dict.fromkeys(value for value in list(_namespace(module).values()) if isinstance(value, type))
     for cls in classes:
-        if cls.__module__ != module.__name__:
-            continue
-        for name, value in list(vars(cls).items()):
-            if isinstance(value, FunctionType) and (inner := _made(value, made)):
-                # Callers meet what the decorator returned, whatever it was applied to.
-                yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}", inner)
+        if cls.__module__ == module.__name__:
+            functions = [(name, value) for name, value in list(vars(cls).items()) if isinstance(value, FunctionType)]
+            yield from ((cls, name, function) for name, function in functions)
 
 
-def _made(function: Any, made: set[CodeType]) -> Any:
-    while function is not None and getattr(function, "__code__", None) not in made:
+def _chain(function: Any) -> Iterator[FunctionType]:
+    """Yield a function and what it wraps, the outermost first."""
+    while isinstance(function, FunctionType):
+        yield function
         function = getattr(function, "__wrapped__", None)
-    return function
 
 
 def _can_import(name: str) -> bool:

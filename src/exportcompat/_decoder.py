@@ -59,7 +59,7 @@ class OnnxDecoder:
     def __init__(self, file: Path | OnnxFile, outputs: Sequence[str] | None = None) -> None:
         self._file = file if isinstance(file, OnnxFile) else OnnxFile(file)
         past = [name for name in self._file.inputs if name.startswith(PAST_ARGUMENT)]
-        self._past = {name: _dotted(name) for name in past}
+        self._past = {name: dotted(name) for name in past}
         self._tokens = [name for name in self._file.inputs if name not in self._past]
         names = self._file.outputs if outputs is None else outputs
         self._outputs = placed(self._file.outputs, names)
@@ -95,8 +95,11 @@ class OnnxDecoder:
         return outputs[LOGITS], {known: outputs[present_name(known)] for known in self._past.values()}
 
 
-def _dotted(name: str) -> str:
-    """Return a cache's name with dots, as `past_key_values.0.key`, for one that torch has made up."""
+def dotted(name: str) -> str:
+    """Return a cache's name with dots, as `past_key_values.0.key`, for one that torch or transformers has made up."""
+    listed = re.fullmatch(rf"{PAST_ARGUMENT}[._](key|value)_cache[._](\d+)", name)
+    if listed is not None:
+        return PAST.format(listed[2], listed[1])
     found = re.fullmatch(rf"{PAST_ARGUMENT}[._](\d+)[._](\w+)", name)
     if found is None:
         return name
@@ -105,5 +108,9 @@ def _dotted(name: str) -> str:
 
 
 def _empty(shape: Sequence[Any], batch: int) -> list[int]:
-    """Return a shape with the batch first, and 0 for every other axis that has a name."""
-    return [batch if axis == 0 else size if isinstance(size, int) else 0 for axis, size in enumerate(shape)]
+    """Return a shape with the batch, and 0 for every other axis that has a name."""
+    named = "batch" in shape
+    return [
+        batch if size == "batch" or (axis == 0 and not named) else size if isinstance(size, int) else 0
+        for axis, size in enumerate(shape)
+    ]

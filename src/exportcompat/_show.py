@@ -78,6 +78,10 @@ def _compare(spec: PatchingSpec, target: Target) -> Iterator[Comparison]:
         # Which methods it has made depends on the models that are loaded; the code is the same for all of them.
         made = target.source()(_example)
         yield target.text, _source(made.__code__), _source_behind(factory(made), made)
+    elif target.is_spread:
+        for slot in target.slots(list(sys.modules.values())):
+            method, _ = slot.original()
+            yield slot.label, _source(method), _source_behind(factory(method), method)
     else:
         original = target.source()
         before = _source(original)

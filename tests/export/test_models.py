@@ -11,7 +11,8 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 
 from exportcompat import apply_patches, plan
 from exportcompat._decoder import OnnxDecoder, input_names, output_names
-from exportcompat.matrix._cases import CASES, Sample, find_case
+from exportcompat.matrix._cases import CASES, find_case
+from exportcompat.matrix._decoders import Sample
 from exportcompat.matrix._check import Outcome, check, export
 
 MODELS = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")

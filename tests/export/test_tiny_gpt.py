@@ -11,7 +11,7 @@ runtime = pytest.importorskip("onnxruntime", reason="the exports are run by ONNX
 from exportcompat._decoder import OnnxDecoder, input_names, output_names
 from exportcompat._discrepancy import TOLERANCE
 from exportcompat._verify import compare, decoder_schedules
-from exportcompat.matrix._cases import PlainDecoder
+from exportcompat.matrix._decoders import PlainDecoder
 from exportcompat.matrix.models._decoder import GPTDecoder
 from exportcompat.matrix.models._export import export_decoder, export_stateless, quantize
 from exportcompat.matrix.models.tiny_gpt import MEDIUM, GPTConfig, TinyGPT, chooser

@@ -1,0 +1,241 @@
+"""Decoders with the calls that export and comparison need: samples, axes, names, and eager calls with a cache."""
+
+import copy
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from exportcompat._decoder import (
+    CACHE_AXES,
+    LOGITS,
+    MASK_AXES,
+    PAST_ARGUMENT,
+    TOKEN_AXES,
+    cache_names,
+    dotted,
+    present_name,
+)
+from exportcompat._tree import flatten
+from exportcompat.registry import ExportCompatError
+
+SEED = 20260101
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The shape of the sample that is traced.
+
+    Attributes:
+        batch: number of sequences.
+        past: tokens in the cache; None means that no cache is passed.
+        new: tokens in the call.
+    """
+
+    batch: int = 2
+    past: int | None = 5
+    new: int = 3
+
+    def __str__(self) -> str:
+        return f"{self.batch},{'none' if self.past is None else self.past},{self.new}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Sample":
+        """Parse `batch,past,new`, such as `2,5,3` or `2,none,4`.
+
+        Raises:
+            ExportCompatError: `text` has another form.
+        """
+        parts = text.split(",")
+        if len(parts) != 3 or not all(part.isdigit() or (part == "none" and i == 1) for i, part in enumerate(parts)):
+            raise ExportCompatError(f"{text!r} is no sample; write batch,past,new such as 2,5,3 or 2,none,4")
+        return cls(int(parts[0]), None if parts[1] == "none" else int(parts[1]), int(parts[2]))
+
+
+class Decoder:
+    """A model with the calls that export and comparison need.
+
+    Args:
+        model: the module.
+    """
+
+    vocabulary = 128
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def cache(self, batch: int, past: int) -> Any:
+        """Return a cache of `past` tokens; its tensors have length 0 if there are none."""
+        raise NotImplementedError
+
+    def cache_axes(self, cache: Any) -> Any:
+        """Return the dynamic axes of a cache, in the structure that torch wants."""
+        raise NotImplementedError
+
+    def cache_names(self, cache: Any) -> list[str]:
+        """Return the names of the leaves of a cache in a file."""
+        raise NotImplementedError
+
+    def reference(self) -> "Decoder":
+        """Return a copy whose state no call of this one changes."""
+        return type(self)(copy.deepcopy(self.model))
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        """Return logits and cache of an eager call."""
+        raise NotImplementedError
+
+    def tokens(self, sample: Sample) -> dict[str, Any]:
+        """Return the keyword arguments of `forward` besides the cache."""
+        import torch
+
+        past = sample.past or 0
+        shape = (sample.batch, sample.new)
+        return {
+            "input_ids": torch.randint(3, self.vocabulary, shape, generator=generator()),
+            "attention_mask": torch.ones(sample.batch, past + sample.new, dtype=torch.int64),
+            "position_ids": torch.arange(past, past + sample.new).expand(shape).contiguous(),
+        }
+
+    def sample(self, sample: Sample) -> dict[str, Any]:
+        """Return keyword arguments of `forward` of the given shape."""
+        inputs = self.tokens(sample)
+        return inputs if sample.past is None else {**inputs, PAST_ARGUMENT: self.cache(sample.batch, sample.past)}
+
+    def dynamic_shapes(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the dynamic axes of a sample."""
+        axes = {"attention_mask": MASK_AXES}
+        return {
+            name: self.cache_axes(value) if name == PAST_ARGUMENT else axes.get(name, TOKEN_AXES)
+            for name, value in inputs.items()
+        }
+
+    def names(self, inputs: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Return the names of the inputs and of the outputs of a file that is exported from a sample."""
+        tokens = [name for name in inputs if name != PAST_ARGUMENT]
+        has_past = PAST_ARGUMENT in inputs
+        cache = inputs[PAST_ARGUMENT] if has_past else self.reference()(self.tokens(Sample(2, None, 2)), None)[1]
+        names = self.cache_names(cache)
+        return [*tokens, *(names if has_past else ())], [LOGITS, *map(present_name, names)]
+
+
+class PlainDecoder(Decoder):
+    """The tiny GPT; its cache is a list of pairs."""
+
+    def cache(self, batch: int, past: int) -> Any:
+        return self.model.empty_cache(batch, past, generator())
+
+    def cache_axes(self, cache: Any) -> Any:
+        return [(CACHE_AXES, CACHE_AXES) for _ in cache]
+
+    def cache_names(self, cache: Any) -> list[str]:
+        return cache_names(f"{PAST_ARGUMENT}.{{}}.{{}}", len(cache))
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        import torch
+
+        cache = cache if cache is not None else self.model.empty_cache(inputs["input_ids"].shape[0])
+        with torch.no_grad():
+            return self.model(**inputs, past_key_values=cache)  # type: ignore[no-any-return]
+
+
+class OpenPlainDecoder(PlainDecoder):
+    """The tiny GPT with an open signature: torch wants the shapes of what is behind `**` under its name."""
+
+    def dynamic_shapes(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        shapes = super().dynamic_shapes(inputs)
+        extra = {name: shapes.pop(name) for name in ("position_ids", PAST_ARGUMENT) if name in shapes}
+        return {**shapes, "kwargs": extra}
+
+
+class TransformersDecoder(Decoder):
+    """A causal language model of transformers, with the cache that its own release would use.
+
+    What a cache holds, and which of its axes grow, is read off caches that the model has filled.
+    """
+
+    def tokens(self, sample: Sample) -> dict[str, Any]:
+        return self._accepted(super().tokens(sample))
+
+    def cache(self, batch: int, past: int) -> Any:
+        with _own_random_state():
+            _, cache = self.reference()(self.tokens(Sample(batch, None, past or 1)), None)
+        return cache if past else _emptied(cache)
+
+    def cache_axes(self, cache: Any) -> Any:
+        shapes = [_shapes(self.cache(batch, past)) for batch, past in ((2, 4), (3, 4), (2, 5))]
+        tree, _ = flatten(PAST_ARGUMENT, cache)
+        return tree.shapes(lambda path: _varied(*(found.get(path, ()) for found in shapes)))
+
+    def cache_names(self, cache: Any) -> list[str]:
+        return [dotted(path) for path in flatten(PAST_ARGUMENT, cache)[0].leaves()]
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        import torch
+
+        cache = self.empty_cache() if cache is None else cache
+        with torch.no_grad():
+            output = self.model(**self._accepted(inputs), past_key_values=cache, use_cache=True)
+        return output.logits, output.past_key_values
+
+    def empty_cache(self) -> Any:
+        """Return a cache as `generate` makes it; None where a model of that release has tuples."""
+        from transformers import DynamicCache
+
+        if getattr(self.model, "_supports_cache_class", True) is False:
+            return None
+        takes_config = "config" in inspect.signature(DynamicCache.__init__).parameters
+        return DynamicCache(config=self.model.config) if takes_config else DynamicCache()
+
+    def _accepted(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        known = inspect.signature(self.model.forward).parameters
+        return {name: value for name, value in inputs.items() if name in known}
+
+
+class PairsDecoder(TransformersDecoder):
+    """A causal language model behind a wrapper that takes pairs of tensors and fills a cache with them itself."""
+
+    def cache(self, batch: int, past: int) -> Any:
+        from ._pairs import pairs
+
+        return pairs(TransformersDecoder(self.model.inner).cache(batch, past))
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        return TransformersDecoder(self.model.inner)(inputs, cache)
+
+
+def generator() -> Any:
+    """Return torch's generator of random numbers, seeded."""
+    import torch
+
+    return torch.Generator().manual_seed(SEED)
+
+
+@contextmanager
+def _own_random_state() -> Iterator[None]:
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        yield
+
+
+def _emptied(cache: Any) -> Any:
+    """Return a filled cache cut to length 0; states that do not grow are zeros."""
+    from torch.utils._pytree import tree_map
+
+    from exportcompat import apply_patches
+
+    with apply_patches():
+        return tree_map(lambda leaf: leaf[:, :, :0] if leaf.dim() == 4 else leaf * 0, cache)
+
+
+def _shapes(cache: Any) -> dict[str, tuple[int, ...]]:
+    _, leaves = flatten(PAST_ARGUMENT, cache)
+    return {path: tuple(leaf.shape) for path, leaf in leaves.items() if hasattr(leaf, "shape")}
+
+
+def _varied(first: tuple[int, ...], batch: tuple[int, ...], past: tuple[int, ...]) -> dict[int, str]:
+    """Return the names of the axes that change with the batch, and with the past."""
+    rows = enumerate(zip(first, batch, past, strict=True))
+    found = {axis: ("batch" if b != a else "", "past_sequence" if c != a else "") for axis, (a, b, c) in rows}
+    return {axis: "_".join(filter(None, names)) for axis, names in found.items() if any(names)}

@@ -1,0 +1,167 @@
+"""The reference models: each is built from a configuration, two layers or more, with random weights."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ._decoders import Decoder, OpenPlainDecoder, PairsDecoder, PlainDecoder, TransformersDecoder
+
+SIZES: Mapping[str, Any] = {
+    "vocab_size": 128,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    # Larger than usual, so that a wrong mask or frequency moves the logits by much more than the tolerance.
+    "initializer_range": 0.2,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+_FACTORS = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [4.0, 3.0, 2.0, 1.5]}
+_LONGROPE = {"rope_type": "longrope", **_FACTORS, "factor": 16.0, "original_max_position_embeddings": 16}
+_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+_DYNAMIC = {"max_position_embeddings": 16, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
+_ALTERNATING = {
+    "head_dim": 8,
+    "sliding_window": 8,
+    "sliding_window_pattern": 2,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "decoder_sparse_step": 1}
+
+_GPT_SIZES = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "n_inner": 64}
+
+SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
+    "llama": ("Llama", "Llama", {}),
+    "mistral_window": ("Mistral, window 8", "Mistral", {"sliding_window": 8}),
+    "gemma2_window": ("Gemma2, window 8", "Gemma2", {"head_dim": 8, "sliding_window": 8}),
+    "phi3_longrope": (
+        "Phi3, longrope, limit 16",
+        "Phi3",
+        {"original_max_position_embeddings": 16, "rope_scaling": {"type": "longrope", **_FACTORS}},
+    ),
+    "llama_dynamic": ("Llama, dynamic NTK, limit 16", "Llama", _DYNAMIC),
+    "llama_yarn": ("Llama, yarn", "Llama", {"rope_scaling": _YARN}),
+    "llama_longrope": ("Llama, longrope, limit 16", "Llama", {"rope_scaling": _LONGROPE}),
+    "mistral": ("Mistral", "Mistral", {"sliding_window": None}),
+    "mixtral": ("Mixtral, 4 experts", "Mixtral", {"num_local_experts": 4}),
+    "qwen2": ("Qwen2", "Qwen2", {}),
+    "qwen2_dynamic": ("Qwen2, dynamic NTK, limit 16", "Qwen2", _DYNAMIC),
+    "qwen2_moe": ("Qwen2-MoE, 4 experts", "Qwen2Moe", {**_EXPERTS, "shared_expert_intermediate_size": 16}),
+    "qwen3": ("Qwen3", "Qwen3", {"head_dim": 8}),
+    "qwen3_moe": ("Qwen3-MoE, 4 experts", "Qwen3Moe", {**_EXPERTS, "head_dim": 8}),
+    "gemma": ("Gemma", "Gemma", {"head_dim": 8}),
+    "gemma3": ("Gemma3, window 8, local and global rope", "Gemma3", {**_ALTERNATING, "query_pre_attn_scalar": 8}),
+    "phi": ("Phi", "Phi", {}),
+    "phi3": ("Phi3", "Phi3", {"original_max_position_embeddings": 256}),
+    "gpt2": ("GPT-2", "GPT2", _GPT_SIZES),
+    "gpt_neox": ("GPT-NeoX", "GPTNeoX", {}),
+    "gptj": ("GPT-J", "GPTJ", {**_GPT_SIZES, "rotary_dim": 4}),
+    "opt": ("OPT", "OPT", {"ffn_dim": 64, "word_embed_proj_dim": 32}),
+    "bloom": ("BLOOM, alibi", "Bloom", {"n_layer": 2, "n_head": 4}),
+    "falcon": ("Falcon", "Falcon", {"new_decoder_architecture": True, "num_kv_heads": 2}),
+    "mpt": ("MPT, alibi", "Mpt", {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 256}),
+    "codegen": ("CodeGen", "CodeGen", {**_GPT_SIZES, "rotary_dim": 4}),
+    "cohere": ("Cohere", "Cohere", {}),
+    "cohere2": ("Cohere2, window 8", "Cohere2", _ALTERNATING),
+    "olmo2": ("OLMo2", "Olmo2", {}),
+    "deepseek_v3": (
+        "DeepSeek-V3, heads of two sizes",
+        "DeepseekV3",
+        {
+            "num_key_value_heads": 4,
+            "q_lora_rank": 16,
+            "kv_lora_rank": 16,
+            "qk_rope_head_dim": 4,
+            "qk_nope_head_dim": 8,
+            "v_head_dim": 6,
+            "head_dim": 4,
+            "n_routed_experts": 4,
+            "num_local_experts": 4,
+            "n_group": 2,
+            "topk_group": 1,
+            "num_experts_per_tok": 2,
+            "first_k_dense_replace": 1,
+            "moe_intermediate_size": 16,
+        },
+    ),
+    "gpt_oss": (
+        "gpt-oss, 4 experts with biases, window 8, attention sinks",
+        "GptOss",
+        {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8, "sliding_window": 8},
+    ),
+    "mamba": ("Mamba", "Mamba", {"state_size": 4, "conv_kernel": 4, "expand": 2, "time_step_rank": 4}),
+    "mamba2": (
+        "Mamba2",
+        "Mamba2",
+        {"state_size": 4, "conv_kernel": 4, "expand": 2, "head_dim": 8, "num_heads": 8, "n_groups": 1, "chunk_size": 8},
+    ),
+    "jamba": (
+        "Jamba, attention and Mamba layers, experts",
+        "Jamba",
+        {
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "expert_layer_period": 2,
+            "expert_layer_offset": 1,
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "mamba_d_state": 4,
+            "mamba_d_conv": 4,
+            "mamba_expand": 2,
+            "mamba_dt_rank": 4,
+            "use_mamba_kernels": False,
+        },
+    ),
+}
+"""Title, prefix of the classes and settings of each model of transformers."""
+
+
+def exists(name: str) -> bool:
+    """Say whether the installed transformers has a model."""
+    return _config_class(name) is not None
+
+
+def _config_class(name: str) -> Any:
+    import transformers
+
+    _, prefix, _ = SETTINGS[name]
+    return next(
+        (found for suffix in ("TextConfig", "Config") if (found := getattr(transformers, prefix + suffix, None))), None
+    )
+
+
+def make_causal(name: str, attention: str | None = None) -> Decoder:
+    """Build a causal language model of transformers.
+
+    Args:
+        name: a key of `SETTINGS`.
+        attention: implementation of attention; None for the default.
+    """
+    from transformers import AutoModelForCausalLM
+
+    config = _config_class(name)(**{**SIZES, **SETTINGS[name][2]})
+    options = {} if attention is None else {"attn_implementation": attention}
+    return TransformersDecoder(AutoModelForCausalLM.from_config(config, **options))
+
+
+def make_tiny_gpt(variant: str = "") -> Decoder:
+    """Build the tiny GPT, or a variant of it (`stateful`, `open`, `vmap`)."""
+    from ._variants import OpenDecoder, StatefulDecoder, VmapGPT
+    from .models._decoder import GPTDecoder
+    from .models.tiny_gpt import GPTConfig, TinyGPT
+
+    gpt = VmapGPT if variant == "vmap" else TinyGPT
+    decoder = {"stateful": StatefulDecoder, "open": OpenDecoder}.get(variant, GPTDecoder)
+    plain = OpenPlainDecoder if variant == "open" else PlainDecoder
+    return plain(decoder(gpt(GPTConfig(128, 32, n_layers=2, n_heads=4, n_positions=256, n_kv_heads=2))))
+
+
+def make_pairs(name: str) -> Decoder:
+    """Build a causal language model behind a wrapper that takes pairs of tensors."""
+    from ._pairs import Pairs
+
+    return PairsDecoder(Pairs(make_causal(name)))
