@@ -114,7 +114,7 @@ class Decoder:
         """Return the names of the inputs and of the outputs of a file that is exported from a sample."""
         tokens = [name for name in inputs if name != PAST_ARGUMENT]
         has_past = PAST_ARGUMENT in inputs
-        cache = inputs[PAST_ARGUMENT] if has_past else self.reference()(self.tokens(Sample(2, None, 2)), None)[1]
+        cache = inputs[PAST_ARGUMENT] if has_past else self.cache(2, 2)
         names = self.cache_names(cache)
         return [*tokens, *(names if has_past else ())], [LOGITS, *map(present_name, names)]
 
@@ -159,7 +159,7 @@ class TransformersDecoder(Decoder):
 
     def cache(self, batch: int, past: int) -> Any:
         with _own_random_state():
-            _, cache = self.reference()(self.tokens(Sample(batch, None, past or 1)), None)
+            _, cache = self.reference()._cached(self.tokens(Sample(batch, None, past or 1)), None)
         return cache if past else _emptied(cache)
 
     def cache_axes(self, cache: Any) -> Any:
@@ -171,12 +171,28 @@ class TransformersDecoder(Decoder):
         return [dotted(path) for path in flatten(PAST_ARGUMENT, cache)[0].leaves()]
 
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        # `HybridCache` is wrong for a chunk beyond the window, and `DynamicCache` for these models before 4.53.
+        is_hybrid = getattr(self.model.config, "cache_implementation", None) == "hybrid"
+        return self._recomputed(inputs, cache) if is_hybrid else self._cached(inputs, cache)
+
+    def _cached(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         import torch
 
         cache = self.empty_cache() if cache is None else cache
         with torch.no_grad():
             output = self.model(**self._accepted(inputs), past_key_values=cache, use_cache=True)
         return output.logits, output.past_key_values
+
+    def _recomputed(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        """Call the model without a cache on everything so far, which stands in place of the cache."""
+        import torch
+
+        parts = [inputs] if cache is None else [cache, inputs]
+        whole = {name: torch.cat([part[name] for part in parts], 1) for name in ("input_ids", "position_ids")}
+        whole["attention_mask"] = inputs["attention_mask"]
+        with torch.no_grad():
+            logits = self.model(**self._accepted(whole), use_cache=False).logits
+        return logits[:, -inputs["input_ids"].shape[1] :], whole
 
     def empty_cache(self) -> Any:
         """Return a cache as `generate` makes it; None where a model of that release has tuples."""

@@ -63,7 +63,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "opt": ("OPT", "OPT", {"ffn_dim": 64, "word_embed_proj_dim": 32}),
     "bloom": ("BLOOM, alibi", "Bloom", {"n_layer": 2, "n_head": 4}),
     "falcon": ("Falcon", "Falcon", {"new_decoder_architecture": True, "num_kv_heads": 2}),
-    "mpt": ("MPT, alibi", "Mpt", {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 256}),
+    "mpt": ("MPT, alibi", "Mpt", {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 256, "use_cache": True}),
     "codegen": ("CodeGen", "CodeGen", {**_GPT_SIZES, "rotary_dim": 4}),
     "cohere": ("Cohere", "Cohere", {}),
     "cohere2": ("Cohere2, window 8", "Cohere2", _ALTERNATING),

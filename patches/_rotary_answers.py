@@ -1,5 +1,6 @@
 """Rotary embeddings to transformers 4.53: an `if` on the longest position, answered both ways while it is traced."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,15 @@ class _Answering(TorchFunctionMode):  # type: ignore[misc]  # torch has no types
         self._is_beyond = is_beyond
         self.questions: list[Any] = []
 
+    def length_of(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the length that a model hands over itself, which is asked in place of the positions."""
+        import torch
+
+        length = given.get("seq_len")
+        if not isinstance(length, torch.SymInt):
+            return {}
+        return {"seq_len": Length(torch.scalar_tensor(length), self._is_beyond, self.questions)}
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         import torch
 
@@ -60,15 +70,18 @@ def with_both_answers(original: Callable[..., Any]) -> Callable[..., Any]:
     """Replace a rotary `forward(x, position_ids, ...)`: run it for short and for long calls, and pick in the graph."""
     import torch
 
+    signature = inspect.signature(original)
+
     def forward(self: Any, x: Any, position_ids: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_traced(position_ids):
             return original(self, x, position_ids, *args, **kwargs)
+        given = signature.bind(self, x, position_ids, *args, **kwargs).arguments
         results = []
         for is_beyond in (True, False):
             mode = _Answering(position_ids, is_beyond)
             with kept(self), mode:
                 _forget(self)
-                results.append(original(self, x, position_ids, *args, **kwargs))
+                results.append(original(**{**given, **mode.length_of(given)}))
             if not mode.questions:
                 return results[0]
         return tuple(torch.where(mode.questions[0], *pair) for pair in zip(*results, strict=True))
