@@ -35,6 +35,26 @@ def tests(session: nox.Session, transformers: str) -> None:
 
 
 @nox.session
+def cells(session: nox.Session) -> None:
+    """Check all cases on given versions: `nox -s cells -- TRANSFORMERS TORCH [CASE ...]`; results are kept."""
+    transformers, torch, *cases = session.posargs or (TRANSFORMERS[0], TORCH)
+    install(session, transformers, torch=torch)
+    run_python(session, "-m", "exportcompat.matrix", "cell", "--results", "matrix/results", *cases)
+
+
+@nox.session
+def bisect(session: nox.Session) -> None:
+    """Find the releases that need a spec: `nox -s bisect -- SPEC [--package torch] [--case CASE]`."""
+    probe(session, "bisect")
+
+
+@nox.session
+def ends(session: nox.Session) -> None:
+    """Prove specs just inside and just outside each end of their ranges: `nox -s ends -- [SPEC ...]`."""
+    probe(session, "ends")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style and format."""
     session.install("--quiet", "ruff")
@@ -64,13 +84,25 @@ def bench_tiny_gpt(session: nox.Session) -> None:
     run_python(session, "benchmarks/tiny_gpt.py", *(session.posargs or ["--plot", "docs/tiny_gpt.png"]))
 
 
-def install(session: nox.Session, transformers: str, *others: str) -> Path:
+def probe(session: nox.Session, command: str) -> None:
+    """Run a command that makes environments of its own; what it has found out is kept in the session's folder."""
+    wheel = build(session)
+    uv(session, f"{wheel}[all]", "--no-deps")
+    uv(session, "packaging", "tomli")
+    folder = str(wheel.parent / "probes")
+    links = os.pathsep.join(find_links(session)[1::2])
+    env = {"UV_FIND_LINKS": links} if links else {}
+    arguments = [*session.posargs, "--folder", folder, "--wheel", str(wheel)]
+    run_python(session, "-m", "exportcompat.matrix", command, *arguments, env=env)
+
+
+def install(session: nox.Session, transformers: str, *others: str, torch: str = TORCH) -> Path:
     """Install torch, one transformers, the ONNX packages and our wheel; return the wheel."""
     wheel = build(session)
-    source = torch_source(session)
-    uv(session, *source, f"torch=={TORCH}")
+    source = torch_source(session, torch)
+    uv(session, *source, f"torch=={torch}")
     # torch is there already: no other source may replace it.
-    uv(session, f"torch=={TORCH}", f"transformers=={transformers}", *ONNX, *others, str(wheel), *find_links(session))
+    uv(session, f"torch=={torch}", f"transformers=={transformers}", *ONNX, *others, str(wheel), *find_links(session))
     return wheel
 
 
@@ -91,10 +123,10 @@ def uv(session: nox.Session, *arguments: str) -> None:
     session.run("uv", "pip", "install", "--quiet", "--python", python, *arguments, silent=False)
 
 
-def torch_source(session: nox.Session) -> list[str]:
+def torch_source(session: nox.Session, torch: str) -> list[str]:
     """Choose where torch comes from, the CPU build where it can be had, and say which."""
     python = ["--python", str(Path(session.bin) / "python")]
-    probe = ["uv", "pip", "install", "--dry-run", "--quiet", *python, f"torch=={TORCH}"]
+    probe = ["uv", "pip", "install", "--dry-run", "--quiet", *python, f"torch=={torch}"]
     choices = {
         "PyTorch's CPU index": ["--torch-backend", "cpu"],
         "the configured find-links folder": find_links(session),
@@ -102,9 +134,9 @@ def torch_source(session: nox.Session) -> list[str]:
     for name, arguments in choices.items():
         limits = {"UV_HTTP_TIMEOUT": "10", "UV_HTTP_RETRIES": "0"}
         if arguments and session.run(*probe, *arguments, silent=True, success_codes=[0, 1, 2], env=limits) == "":
-            session.log(f"torch {TORCH} comes from {name}")
+            session.log(f"torch {torch} comes from {name}")
             return arguments
-    session.log(f"torch {TORCH} comes from the default index: it may be a CUDA build of several GB")
+    session.log(f"torch {torch} comes from the default index: it may be a CUDA build of several GB")
     return []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from exportcompat.registry import ExportCompatError
 
 from ._cases import parse_proof
+from ._probes import Probes
 from ._quickstart import quickstart
 
 
@@ -28,6 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     cell.add_argument("--results", type=Path, default=Path("matrix/results"), metavar="FOLDER")
     cell.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
     cell.add_argument("--fresh", action="store_true", help="check again what has a result")
+    ends = commands.add_parser("ends", help="prove specs just inside and just outside each end of their ranges")
+    ends.add_argument("spec", nargs="*", help="ids; all by default")
+    walk = commands.add_parser("bisect", help="find the releases that need a spec by walking them")
+    walk.add_argument("spec")
+    walk.add_argument("--package", default="transformers", help="whose releases are walked (transformers)")
+    walk.add_argument("--case", help="what is exported; the first proof by default")
+    for item in (ends, walk):
+        item.add_argument("--folder", type=Path, default=Path(".nox/probes"), help="for environments and answers")
+        item.add_argument("--wheel", type=Path, help="the wheel of exportcompat that is tried")
     arguments = parser.parse_args(argv)
     try:
         return _COMMANDS[arguments.command](arguments)
@@ -58,7 +68,29 @@ def _cell(arguments: argparse.Namespace) -> int:
     return run_cell(arguments.results, arguments.case, jobs=arguments.jobs, fresh=arguments.fresh)
 
 
-_COMMANDS = {"check": _check, "quickstart": lambda _: quickstart(), "prove": _prove, "cell": _cell}
+def _ends(arguments: argparse.Namespace) -> int:
+    from exportcompat.patches import default_registry
+
+    from ._ends import prove_ends
+
+    ids = arguments.spec or list(dict.fromkeys(spec.id for spec in default_registry()))
+    return prove_ends(Probes(arguments.folder, arguments.wheel), ids)
+
+
+def _bisect(arguments: argparse.Namespace) -> int:
+    from ._ends import bisect
+
+    return bisect(Probes(arguments.folder, arguments.wheel), arguments.spec, arguments.package, arguments.case)
+
+
+_COMMANDS = {
+    "check": _check,
+    "quickstart": lambda _: quickstart(),
+    "prove": _prove,
+    "cell": _cell,
+    "ends": _ends,
+    "bisect": _bisect,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -227,6 +227,11 @@ def both(case: Case) -> dict[str, Any]:
     if not case.exists():
         return {"state": "absent", "problems": []}
     with quiet():
+        try:
+            case.decoder()
+        except Exception as error:
+            # This release cannot make the model itself; what it says is the reason.
+            return {"state": "unsupported", "problems": [first_line(error)]}
         plain = check(case, Sample(), patched=False)
         patched = check(case, Sample())
     state = "native" if plain.state == "works" else "patched" if patched.state == "works" else patched.state

@@ -26,7 +26,7 @@ class Outcome:
     Attributes:
         case: the case.
         sample: the traced sample.
-        state: `works`, `wrong` or `fails`.
+        state: `works`, `wrong`, `fails`, or `absent` where the installed transformers has no such model.
         problems: what does not hold, the worst first; empty if it works.
         difference: largest absolute difference of a logit; None if nothing was compared.
         calls: number of calls that were compared.
@@ -87,6 +87,8 @@ def check(
         exclude: ids of specs to leave out.
         again: export a second time and compare the two graphs.
     """
+    if not case.exists():
+        return Outcome(case.name, str(sample), "absent", ["the installed transformers has no such model"])
     exclude = [*exclude, *case.exclude]
     decoder, state = case.decoder(), State()
     state.note_model(decoder)

@@ -1,25 +1,30 @@
 """Checks in processes of their own: a crash, a hang or a leak of one loses no other."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 TIMEOUT = 600
 """Seconds after which a check has failed."""
 
 
-def run_check(case: str, *, patched: bool) -> dict[str, Any]:
+def run_check(
+    case: str, *, patched: bool, python: str = sys.executable, exclude: Iterable[str] = ()
+) -> dict[str, Any]:
     """Run `python -m exportcompat.matrix check` and return the fields of its `Outcome`."""
-    command = [sys.executable, "-P", "-W", "ignore", "-m", "exportcompat.matrix", "check", case]
-    if sys.version_info < (3, 11):
-        command.remove("-P")
+    command = [python, "-W", "ignore", "-m", "exportcompat.matrix", "check", case]
+    command += [argument for spec_id in exclude for argument in ("--exclude", spec_id)]
     try:
         done = subprocess.run(
             command if patched else [*command, "--plain"],
             capture_output=True,
             text=True,
             timeout=TIMEOUT,
+            # The folders of a source tree must not hide what is installed; Python 3.10 has no option for it.
+            env={**os.environ, "PYTHONSAFEPATH": "1"},
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -2,8 +2,8 @@
 
 Symptom: `torch.export` refuses a `DynamicCache` among the inputs. Where transformers registers it (4.50-4.55 when it
 is imported, later on request) all keys come before all values, and windows or layer types are lost on some versions.
-What is done: inside the scope the leaves are key 0, value 0, key 1, value 1, ... of the initialised layers. Layer
-types and windows are in the context. Counters are kept for a round trip and are no part of what is compared, so a
+What is done: inside the scope the leaves are key 0, value 0, key 1, value 1, ... of the initialised layers; layers
+without attention (5.5 and later) have `conv_state` and `recurrent_state`. Layer types and windows are in the context. Counters are kept for a round trip and are no part of what is compared, so a
 graph that was traced at one past length takes every other. A registration by somebody else is taken over, and given
 back afterwards.
 Can go: when transformers registers the class itself with these leaves.
@@ -17,23 +17,32 @@ from exportcompat.registry import PatchingSpec
 
 _CACHE = "transformers.cache_utils"
 _LEAVES = ("keys", "values")
+_PAIR = ("key", "value")
+_STATES = ("conv_states", "recurrent_states")
+_KNOWN = (
+    "DynamicLayer",
+    "DynamicSlidingWindowLayer",
+    "LinearAttentionLayer",
+    "LinearAttentionAndFullAttentionLayer",
+    "DummyLayer",
+)
 
 
 @dataclass(frozen=True)
 class LayerLayout:
-    """What a layer is besides its keys and values.
+    """What a layer is besides its tensors.
 
     Attributes:
         name: class of the layer.
         window: sliding window in tokens; None if it has none.
-        initialized: the layer has keys and values.
+        leaves: names of the tensors that the layer has so far.
         dropped: tokens that the layer has counted and no longer holds.
         state: the other attributes, by reference; None where some exist in a graph only.
     """
 
     name: str
     window: int | None
-    initialized: bool
+    leaves: tuple[str, ...]
     dropped: int = field(default=0, compare=False)
     state: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
@@ -53,8 +62,8 @@ def node(original: None) -> dict[str, Any]:
         "unflatten_fn": unflatten,
         "flatten_with_keys_fn": flatten_with_keys,
         "serialized_type_name": "exportcompat.DynamicCache",
-        "to_dumpable_context": lambda layout: [[item.name, item.window, item.initialized] for item in layout.layers],
-        "from_dumpable_context": lambda rows: CacheLayout(tuple(LayerLayout(*row) for row in rows)),
+        "to_dumpable_context": lambda layout: [[item.name, item.window, [*item.leaves]] for item in layout.layers],
+        "from_dumpable_context": lambda rows: CacheLayout(tuple(LayerLayout(name, window, tuple(leaves)) for name, window, leaves in rows)),
     }
 
 

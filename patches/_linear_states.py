@@ -1,0 +1,88 @@
+"""The two states of a layer without attention, `(batch, channels, kernel)` and the recurrent one: read, set, continue.
+
+To 5.4 a cache has them by layer (`cache.conv_states[3]`, `cache.ssm_states[3]`); from 5.5 on a layer of the cache has
+them, one tensor each to 5.13, and then one for each number of a state.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+_KINDS = (("conv_states", "conv_state"), ("recurrent_states", "recurrent_state"))
+_FLAGS = {"conv_states": "is_conv_states_initialized", "recurrent_states": "is_recurrent_states_initialized"}
+
+
+def layer_states(layer: Any) -> Iterator[tuple[str, Any]]:
+    """Yield name and tensor of each state of a layer of a cache; what has not been filled is left out."""
+    for attribute, name in _KINDS:
+        value = getattr(layer, attribute, None)
+        numbered = value.items() if isinstance(value, dict) else [(0, value)]
+        yield from ((name if number == 0 else f"{name}_{number}", state) for number, state in numbered if _is_set(state))
+
+
+def set_layer_state(layer: Any, name: str, state: Any) -> None:
+    """Set a state by the name that `layer_states` gives it."""
+    bare, _, number = name.partition("_state")
+    attribute = f"{bare}_states"
+    _put(layer, attribute, int(number[1:] or 0), state)
+    _put(layer, _FLAGS[attribute], int(number[1:] or 0), True)
+    # Leaves of another kind than tensors (shapes, names) have no type to go by.
+    if bare == "conv" and hasattr(state, "new_empty"):
+        layer.dtype, layer.device = state.dtype, state.device
+        _put(layer, "conv_kernel_size", int(number[1:] or 0), state.shape[-1])
+
+
+def states(cache: Any, index: int) -> tuple[Any, Any]:
+    """Return the convolution's and the recurrent state of a layer, each None where there is none yet."""
+    if cache is None:
+        return None, None
+    if not hasattr(cache, "layers"):
+        return cache.conv_states[index], cache.ssm_states[index]
+    found = dict(layer_states(cache.layers[index]))
+    return found.get("conv_state"), found.get("recurrent_state")
+
+
+def keep(cache: Any, index: int, conv: Any, recurrent: Any) -> None:
+    """Put the states of a layer into the cache."""
+    if cache is None:
+        return
+    if not hasattr(cache, "layers"):
+        cache.conv_states[index], cache.ssm_states[index] = conv, recurrent
+        return
+    layer = cache.layers[index]
+    set_layer_state(layer, "conv_state", conv)
+    set_layer_state(layer, "recurrent_state", recurrent)
+    _put(layer, "has_previous_state", 0, True)
+
+
+def convolved(convolution: Any, inputs: Any, before: Any) -> tuple[Any, Any]:
+    """Return the causal convolution of `(batch, channels, tokens)` behind a state, and the next state.
+
+    The state is the last `kernel` inputs; none at all is the same as zeros.
+    """
+    import torch
+
+    kernel = convolution.weight.shape[-1]
+    if before is None:
+        before = inputs.new_zeros(inputs.shape[0], inputs.shape[1], kernel)
+    whole = torch.cat([before.to(inputs.dtype), inputs], -1)
+    outputs = torch.nn.functional.conv1d(
+        whole[..., 1:], convolution.weight, convolution.bias, groups=convolution.weight.shape[0]
+    )
+    return outputs, whole[..., -kernel:]
+
+
+def unpadded(hidden: Any, mask: Any) -> Any:
+    """Return `(batch, tokens, channels)` with zeros for padding; the mask may cover the past too."""
+    return hidden if mask is None else hidden * mask[:, -hidden.shape[1] :, None].to(hidden.dtype)
+
+
+def _is_set(state: Any) -> bool:
+    return state is not None
+
+
+def _put(layer: Any, attribute: str, number: int, value: Any) -> None:
+    """Set an attribute, or its item of that number where the release has several."""
+    if isinstance(getattr(layer, attribute, None), dict):
+        getattr(layer, attribute)[number] = value
+    else:
+        setattr(layer, attribute, value)

@@ -1,0 +1,101 @@
+"""A Mamba layer begins from nothing or takes one token: two branches of Python, and a loop over the sampled length.
+
+Symptom: one graph is never right for both the prompt and the tokens behind it. With a filled cache the sample of several
+tokens ignores the state or is refused; the number of tokens is unrolled into the graph, and so is fixed.
+Cause: `if cache_params.has_previous_state: one token, else: a prompt`, and `for i in range(seq_len)`.
+What is done: while it is traced, a layer of this shape (Mamba, FalconMamba, Jamba) continues from its states for any
+number of tokens; zeros are an empty cache. The convolution has its state to the left of its inputs. The selective scan is
+torch's `scan`, which becomes ONNX' `Scan`: every channel has `state_size` decays of its own, so a form without a loop
+needs tokens x tokens x channels x states numbers. Padding is always zeroed; to 5.14 upstream looked at the batch too.
+torch lowers `scan` to ONNX since 2.9.
+Can go: when upstream continues from a state for any number of tokens, without a loop in Python.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `forward` of a mixer of Mamba's shape that continues from its states while it is traced."""
+    from ._linear_states import convolved, keep, states, unpadded
+    from ._tracing import is_traced
+
+    signature = inspect.signature(original)
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs).arguments
+        hidden, cache, mask = given["hidden_states"], given.get("cache_params"), given.get("attention_mask")
+        if not is_traced(hidden):
+            return original(self, *args, **kwargs)
+        conv_state, state = states(cache, self.layer_idx)
+        inputs, gate = self.in_proj(hidden).chunk(2, dim=-1)
+        outputs, conv_state = convolved(self.conv1d, unpadded(inputs, mask).transpose(1, 2), conv_state)
+        inputs = unpadded(self.act(outputs).transpose(1, 2), mask)
+        outputs, state = _scanned(self, inputs, state)
+        keep(cache, self.layer_idx, conv_state, state)
+        return self.out_proj(((outputs + inputs * self.D) * self.act(gate)).to(hidden.dtype))
+
+    return forward
+
+
+def _scanned(mixer: Any, inputs: Any, state: Any) -> tuple[Any, Any]:
+    """Return `(batch, tokens, channels)` and the last state of the selective scan that begins from `state`."""
+    import torch
+    from torch._higher_order_ops.scan import scan
+
+    decay = -torch.exp(mixer.A_log.float())
+    if state is None:
+        state = inputs.new_zeros(inputs.shape[0], *decay.shape)
+
+    def step(state: Any, token: tuple[Any, ...]) -> tuple[Any, Any]:
+        value, time, enter, leave = token
+        entered = (time * value)[:, :, None] * enter[:, None]
+        state = torch.exp(decay * time[:, :, None]) * state + entered
+        return state, (state * leave[:, None]).sum(-1)
+
+    tokens = tuple(part.float().transpose(0, 1) for part in (inputs, *_selected(mixer, inputs)))
+    last, outputs = scan(step, state.float(), tokens)
+    return outputs.transpose(0, 1), last.to(state.dtype)
+
+
+def _selected(mixer: Any, inputs: Any) -> tuple[Any, Any, Any]:
+    """Return what the inputs choose: time steps `(batch, tokens, channels)`, and what enters and leaves the state."""
+    import torch
+
+    sizes = [mixer.time_step_rank, mixer.ssm_state_size, mixer.ssm_state_size]
+    time, enter, leave = mixer.x_proj(inputs).split(sizes, dim=-1)
+    if hasattr(mixer, "dt_layernorm"):
+        time, enter, leave = mixer.dt_layernorm(time), mixer.b_layernorm(enter), mixer.c_layernorm(leave)
+    elif hasattr(mixer, "rms_eps"):
+        time, enter, leave = (_scaled(part, mixer.rms_eps) for part in (time, enter, leave))
+    return torch.nn.functional.softplus(mixer.dt_proj(time)), enter, leave
+
+
+def _scaled(part: Any, eps: float) -> Any:
+    """Return `part` divided by the root of its mean square, as FalconMamba does."""
+    import torch
+
+    wide = part.float()
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(part.dtype)
+
+
+_MODELS = "transformers.models"
+
+SPECS = (
+    PatchingSpec(
+        id="mamba-continued-scan",
+        targets=(
+            f"{_MODELS}.mamba.modeling_mamba:MambaMixer.forward",
+            f"{_MODELS}.jamba.modeling_jamba:JambaMambaMixer.forward",
+        ),
+        replacement=f"{__name__}:continuing",
+        requires=("transformers>=4.44", "torch>=2.9"),
+        reason="A Mamba layer ignores its state or takes one token, by ifs and a loop on the sampled length: wrong.",
+        upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba/modeling_mamba.py",),
+        proofs=("mamba", "jamba"),
+        kind="wrap",
+    ),
+)
