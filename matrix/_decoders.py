@@ -61,6 +61,8 @@ class Decoder:
     """
 
     vocabulary = 128
+    past_argument = PAST_ARGUMENT
+    """The argument of `forward` that takes the cache."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -100,21 +102,21 @@ class Decoder:
     def sample(self, sample: Sample) -> dict[str, Any]:
         """Return keyword arguments of `forward` of the given shape."""
         inputs = self.tokens(sample)
-        return inputs if sample.past is None else {**inputs, PAST_ARGUMENT: self.cache(sample.batch, sample.past)}
+        return inputs if sample.past is None else {**inputs, self.past_argument: self.cache(sample.batch, sample.past)}
 
     def dynamic_shapes(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the dynamic axes of a sample."""
         axes = {"attention_mask": MASK_AXES}
         return {
-            name: self.cache_axes(value) if name == PAST_ARGUMENT else axes.get(name, TOKEN_AXES)
+            name: self.cache_axes(value) if name == self.past_argument else axes.get(name, TOKEN_AXES)
             for name, value in inputs.items()
         }
 
     def names(self, inputs: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         """Return the names of the inputs and of the outputs of a file that is exported from a sample."""
-        tokens = [name for name in inputs if name != PAST_ARGUMENT]
-        has_past = PAST_ARGUMENT in inputs
-        cache = inputs[PAST_ARGUMENT] if has_past else self.cache(2, 2)
+        tokens = [name for name in inputs if name != self.past_argument]
+        has_past = self.past_argument in inputs
+        cache = inputs[self.past_argument] if has_past else self.cache(2, 2)
         names = self.cache_names(cache)
         return [*tokens, *(names if has_past else ())], [LOGITS, *map(present_name, names)]
 
@@ -154,6 +156,11 @@ class TransformersDecoder(Decoder):
     What a cache holds, and which of its axes grow, is read off caches that the model has filled.
     """
 
+    @property
+    def past_argument(self) -> str:  # type: ignore[override]
+        # Mamba's own caches and outputs have another name.
+        return "cache_params" if "cache_params" in self._parameters else PAST_ARGUMENT
+
     def tokens(self, sample: Sample) -> dict[str, Any]:
         return self._accepted(super().tokens(sample))
 
@@ -173,26 +180,34 @@ class TransformersDecoder(Decoder):
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         # `HybridCache` is wrong for a chunk beyond the window, and `DynamicCache` for these models before 4.53.
         is_hybrid = getattr(self.model.config, "cache_implementation", None) == "hybrid"
-        return self._recomputed(inputs, cache) if is_hybrid else self._cached(inputs, cache)
+        return self._recomputed(inputs, cache) if is_hybrid or self._is_recurrent else self._cached(inputs, cache)
+
+    @property
+    def _is_recurrent(self) -> bool:
+        """Some layers have states; upstream continues from those with one token at a time, in some releases."""
+        return any(hasattr(module, "A_log") for module in self.model.modules())
 
     def _cached(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         import torch
 
         cache = self.empty_cache() if cache is None else cache
         with torch.no_grad():
-            output = self.model(**self._accepted(inputs), past_key_values=cache, use_cache=True)
-        return output.logits, output.past_key_values
+            output = self.model(**self._accepted(inputs), **{self.past_argument: cache}, use_cache=True)
+        return output.logits, output[self.past_argument]
 
     def _recomputed(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         """Call the model without a cache on everything so far, which stands in place of the cache."""
         import torch
 
         parts = [inputs] if cache is None else [cache, inputs]
-        whole = {name: torch.cat([part[name] for part in parts], 1) for name in ("input_ids", "position_ids")}
+        names = [name for name in ("input_ids", "position_ids") if name in inputs]
+        whole = {name: torch.cat([part[name] for part in parts], 1) for name in names}
         whole["attention_mask"] = inputs["attention_mask"]
+        # Mamba layers of some releases forget about padding if there is one sequence only.
+        twice = {name: torch.cat([item, item]) for name, item in self._accepted(whole).items()}
         with torch.no_grad():
-            logits = self.model(**self._accepted(whole), use_cache=False).logits
-        return logits[:, -inputs["input_ids"].shape[1] :], whole
+            logits = self.model(**twice, use_cache=False).logits
+        return logits[: len(logits) // 2, -inputs["input_ids"].shape[1] :], whole
 
     def empty_cache(self) -> Any:
         """Return a cache as `generate` makes it; None where a model of that release has tuples."""
@@ -204,8 +219,11 @@ class TransformersDecoder(Decoder):
         return DynamicCache(config=self.model.config) if takes_config else DynamicCache()
 
     def _accepted(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        known = inspect.signature(self.model.forward).parameters
-        return {name: value for name, value in inputs.items() if name in known}
+        return {name: value for name, value in inputs.items() if name in self._parameters}
+
+    @property
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(self.model.forward).parameters
 
 
 class PairsDecoder(TransformersDecoder):

@@ -16,7 +16,9 @@ def layer_states(layer: Any) -> Iterator[tuple[str, Any]]:
     for attribute, name in _KINDS:
         value = getattr(layer, attribute, None)
         numbered = value.items() if isinstance(value, dict) else [(0, value)]
-        yield from ((name if number == 0 else f"{name}_{number}", state) for number, state in numbered if _is_set(state))
+        yield from (
+            (name if number == 0 else f"{name}_{number}", state) for number, state in numbered if _is_set(state)
+        )
 
 
 def set_layer_state(layer: Any, name: str, state: Any) -> None:

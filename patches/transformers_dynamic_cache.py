@@ -63,33 +63,29 @@ def node(original: None) -> dict[str, Any]:
         "flatten_with_keys_fn": flatten_with_keys,
         "serialized_type_name": "exportcompat.DynamicCache",
         "to_dumpable_context": lambda layout: [[item.name, item.window, [*item.leaves]] for item in layout.layers],
-        "from_dumpable_context": lambda rows: CacheLayout(tuple(LayerLayout(name, window, tuple(leaves)) for name, window, leaves in rows)),
+        "from_dumpable_context": lambda rows: CacheLayout(
+            tuple(LayerLayout(name, window, tuple(leaves)) for name, window, leaves in rows)
+        ),
     }
 
 
 def flatten(cache: Any) -> tuple[list[Any], CacheLayout]:
-    """Return the leaves, `(batch, kv_heads, past, head_dim)` each, and the layout.
+    """Return the leaves, `(batch, kv_heads, past, head_dim)` each for attention, and the layout.
 
     Raises:
         TypeError: a layer is of a class that this spec does not know.
     """
     layouts = tuple(_layout(layer, index) for index, layer in enumerate(cache.layers))
-    leaves = [
-        getattr(layer, name)
-        for layer, layout in zip(cache.layers, layouts, strict=True)
-        if layout.initialized
-        for name in _LEAVES
-    ]
+    leaves = [leaf for layer in cache.layers for _, leaf in _tensors(layer)]
     return leaves, CacheLayout(layouts, _state(cache, ("layers",)))
 
 
 def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], CacheLayout]:
-    """Return `flatten(cache)` with the names `0.key`, `0.value`, `1.key`, ... for the leaves."""
+    """Return `flatten(cache)` with the names `0.key`, `0.value`, `1.conv_state`, ... for the leaves."""
     from torch.utils._pytree import MappingKey
 
     leaves, layout = flatten(cache)
-    indices = [index for index, layer in enumerate(layout.layers) if layer.initialized]
-    names = [f"{index}.{name}" for index in indices for name in ("key", "value")]
+    names = [f"{index}.{name}" for index, layer in enumerate(layout.layers) for name in layer.leaves]
     return [(MappingKey(name), leaf) for name, leaf in zip(names, leaves, strict=True)], layout
 
 
@@ -111,20 +107,27 @@ def unflatten(leaves: Iterable[Any], layout: CacheLayout) -> Any:
 def _layout(layer: Any, index: int) -> LayerLayout:
     from transformers import cache_utils
 
-    known = [getattr(cache_utils, name, None) for name in ("DynamicLayer", "DynamicSlidingWindowLayer")]
-    if type(layer) not in known:
+    if type(layer) not in [getattr(cache_utils, name, None) for name in _KNOWN]:
         raise TypeError(
-            f"spec 'dynamic-cache-pytree': layer {index} of the cache is a {type(layer).__name__}; only DynamicLayer "
-            "and DynamicSlidingWindowLayer are flattened. Pass a cache of those, or register the class as a pytree "
+            f"spec 'dynamic-cache-pytree': layer {index} of the cache is a {type(layer).__name__}; only "
+            f"{', '.join(_KNOWN)} are flattened. Pass a cache of those, or register the class as a pytree "
             "node yourself and exclude this id"
         )
-    initialized = layer.keys is not None
-    held = layer.keys.shape[-2] if initialized and hasattr(layer.keys, "shape") else 0
+    leaves = dict(_tensors(layer))
+    held = leaves["key"].shape[-2] if hasattr(leaves.get("key"), "shape") else 0
     # In a graph the counter is symbolic, and equal to what is held: `_describe` has seen to it.
     counted = getattr(layer, "cumulative_length", held)
     dropped = counted - held if type(counted) is type(held) is int else 0
     window = getattr(layer, "sliding_window", None)
-    return LayerLayout(type(layer).__name__, window, initialized, dropped, _state(layer, _LEAVES))
+    return LayerLayout(type(layer).__name__, window, tuple(leaves), dropped, _state(layer, (*_LEAVES, *_STATES)))
+
+
+def _tensors(layer: Any) -> list[tuple[str, Any]]:
+    """Return name and tensor of what a layer holds."""
+    from ._linear_states import layer_states
+
+    pair = [(name, getattr(layer, leaf, None)) for name, leaf in zip(_PAIR, _LEAVES, strict=True)]
+    return [(name, leaf) for name, leaf in pair if leaf is not None] + list(layer_states(layer))
 
 
 def _state(owner: Any, leaves: tuple[str, ...]) -> dict[str, Any] | None:
@@ -132,17 +135,27 @@ def _state(owner: Any, leaves: tuple[str, ...]) -> dict[str, Any] | None:
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 
-    state = {name: value for name, value in vars(owner).items() if name not in leaves}
+    state = {name: _own(value) for name, value in vars(owner).items() if name not in leaves}
     is_traced = any(isinstance(value, (FakeTensor, torch.SymInt)) for value in state.values())
     return None if is_traced else state
 
 
+def _own(value: Any) -> Any:
+    """Return a value that the owner does not change later: flags are in dictionaries since 5.14."""
+    return dict(value) if type(value) is dict else value
+
+
 def _layer(layout: LayerLayout, leaves: Any) -> Any:
+    from ._linear_states import set_layer_state
+
     layer = _empty(layout)
-    if layout.initialized:
-        layer.keys, layer.values = next(leaves), next(leaves)
+    held = {name: next(leaves) for name in layout.leaves}
+    if "key" in held:
+        layer.keys, layer.values = (held.pop(name) for name in _PAIR)
         layer.is_initialized = True
         _describe(layer, layout)
+    for name, state in held.items():
+        set_layer_state(layer, name, state)
     return layer
 
 
@@ -150,10 +163,8 @@ def _empty(layout: LayerLayout) -> Any:
     from transformers import cache_utils
 
     cls = getattr(cache_utils, layout.name)
-    if layout.state is None:
-        return cls() if layout.window is None else cls(sliding_window=layout.window)
-    layer = cls.__new__(cls)
-    vars(layer).update({"keys": None, "values": None, **layout.state})
+    layer = cls() if layout.window is None else cls(sliding_window=layout.window)
+    vars(layer).update({name: _own(value) for name, value in (layout.state or {}).items()})
     return layer
 
 

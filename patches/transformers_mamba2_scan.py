@@ -86,7 +86,9 @@ SPECS = (
         replacement=f"{__name__}:continuing",
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="A Mamba2 layer ignores its state or takes one token, by ifs on the sampled length: wrong.",
-        upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba2/modeling_mamba2.py",),
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba2/modeling_mamba2.py",
+        ),
         proofs=("mamba2",),
         kind="wrap",
     ),

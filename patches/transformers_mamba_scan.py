@@ -46,7 +46,8 @@ def _scanned(mixer: Any, inputs: Any, state: Any) -> tuple[Any, Any]:
     import torch
     from torch._higher_order_ops.scan import scan
 
-    decay = -torch.exp(mixer.A_log.float())
+    # What needs a gradient makes another operator of `scan`, and views drag the symbols of their bases along.
+    decay = -torch.exp(mixer.A_log.detach().float())
     if state is None:
         state = inputs.new_zeros(inputs.shape[0], *decay.shape)
 
@@ -56,8 +57,8 @@ def _scanned(mixer: Any, inputs: Any, state: Any) -> tuple[Any, Any]:
         state = torch.exp(decay * time[:, :, None]) * state + entered
         return state, (state * leave[:, None]).sum(-1)
 
-    tokens = tuple(part.float().transpose(0, 1) for part in (inputs, *_selected(mixer, inputs)))
-    last, outputs = scan(step, state.float(), tokens)
+    tokens = tuple(part.detach().float().transpose(0, 1).clone() for part in (inputs, *_selected(mixer, inputs)))
+    last, outputs = scan(step, state.detach().float().clone(), tokens)
     return outputs.transpose(0, 1), last.to(state.dtype)
 
 
@@ -94,7 +95,9 @@ SPECS = (
         replacement=f"{__name__}:continuing",
         requires=("transformers>=4.44", "torch>=2.9"),
         reason="A Mamba layer ignores its state or takes one token, by ifs and a loop on the sampled length: wrong.",
-        upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba/modeling_mamba.py",),
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba/modeling_mamba.py",
+        ),
         proofs=("mamba", "jamba"),
         kind="wrap",
     ),
