@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     check.add_argument("--exclude", action="append", default=[], metavar="ID", help="leave a spec out")
     commands.add_parser("quickstart", help="export every case without and with patches, and print a table")
     proofs = commands.add_parser("prove", help="run the proofs of every spec that applies, without and with it")
+    proofs.add_argument("spec", nargs="*", help="ids; all that apply by default")
     proofs.add_argument("--lock", type=Path, metavar="FILE", help="add the proved sources to this lock file")
     cell = commands.add_parser("cell", help="check cases on the installed versions and keep the results")
     cell.add_argument("case", nargs="*", help="names or shell patterns of cases; all by default")
@@ -59,7 +60,7 @@ def _check(arguments: argparse.Namespace) -> int:
 def _prove(arguments: argparse.Namespace) -> int:
     from ._prove import prove
 
-    return prove(arguments.lock)
+    return prove(arguments.lock, arguments.spec)
 
 
 def _cell(arguments: argparse.Namespace) -> int:

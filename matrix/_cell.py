@@ -125,8 +125,8 @@ def key(case: Case, found: dict[str, str]) -> str:
     from exportcompat import patches
 
     here, specs = Path(__file__).parent, Path(patches.__path__[0])
-    applied = {item.spec.replacement.partition(":")[0].rpartition(".")[2] for item in plan() if item.applies}
-    files = [here / name for name in _SOURCES] + [specs / f"{name}.py" for name in sorted(applied)]
+    here_too = {item.spec.replacement.partition(":")[0].rpartition(".")[2] for item in plan() if item.applies}
+    files = [here / name for name in _SOURCES] + [specs / f"{name}.py" for name in sorted(here_too)]
     parts = [case.name, *(f"{name} {text}" for name, text in sorted(found.items()))]
     texts = [file.read_text("utf-8") for file in files]
     return hashlib.sha256("\0".join([*parts, *texts]).encode()).hexdigest()[:16]

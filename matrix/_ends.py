@@ -111,7 +111,9 @@ def bisect(probes: Probes, spec_id: str, package: str, case: str | None) -> int:
     def is_needed(release: str) -> bool:
         answer = probes.ask(spec_id, name, {**others, package: release})
         detail = f": {answer.problem}" if answer.problem else ""
-        print(f"{package} {release}, {name}: without {answer.without}, with {answer.together}{detail}"[:200], flush=True)
+        print(
+            f"{package} {release}, {name}: without {answer.without}, with {answer.together}{detail}"[:200], flush=True
+        )
         return answer.is_needed
 
     if not is_needed(known[middle]):

@@ -11,9 +11,7 @@ TIMEOUT = 600
 """Seconds after which a check has failed."""
 
 
-def run_check(
-    case: str, *, patched: bool, python: str = sys.executable, exclude: Iterable[str] = ()
-) -> dict[str, Any]:
+def run_check(case: str, *, patched: bool, python: str = sys.executable, exclude: Iterable[str] = ()) -> dict[str, Any]:
     """Run `python -m exportcompat.matrix check` and return the fields of its `Outcome`."""
     command = [python, "-W", "ignore", "-m", "exportcompat.matrix", "check", case]
     command += [argument for spec_id in exclude for argument in ("--exclude", spec_id)]

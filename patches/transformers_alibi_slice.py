@@ -48,7 +48,9 @@ SPECS = (
         replacement=f"{__name__}:cutting_columns_only",
         requires=("transformers>=5.1", "torch>=2.6"),
         reason="The one row of an alibi bias is cut by a symbolic number of rows: no graph.",
-        upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mpt/modeling_mpt.py",),
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mpt/modeling_mpt.py",
+        ),
         proofs=("mpt",),
         kind="wrap",
     ),

@@ -42,7 +42,9 @@ SPECS = (
         replacement=f"{__name__}:counting_from_past",
         requires=("transformers>=4.44,<4.45", "torch>=2.6"),
         reason="Tokens are counted from 0 although there is a past: wrong wherever the cache is filled.",
-        upstream=("https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/models/gemma2/modeling_gemma2.py",),
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/models/gemma2/modeling_gemma2.py",
+        ),
         proofs=("gemma2_window",),
         kind="wrap",
     ),

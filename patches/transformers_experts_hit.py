@@ -8,92 +8,7 @@ no rows, and adds nothing.
 Can go: with transformers 4.x; from 5.0 on experts are one operator (see `experts-grouped-product`).
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 from exportcompat.registry import PatchingSpec
-
-
-def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method with such a loop, made to go through all experts while it is traced."""
-    import torch
-
-    from ._tracing import is_traced
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # Prompts of a trace are fake whichever way they are handed over.
-        tensors = [item for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
-        if not tensors or not is_traced(tensors[0]):
-            return original(self, *args, **kwargs)
-        with _mode()():
-            return original(self, *args, **kwargs)
-
-    return method
-
-
-class _Hit(int):
-    """The number of an expert, which stands for a tensor of one element."""
-
-    def __getitem__(self, _: Any) -> int:
-        return int(self)
-
-
-class _Hits:
-    """All experts, in place of the tensor of those that were hit, `(experts, 1)`."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __iter__(self) -> Iterator[_Hit]:
-        return map(_Hit, range(self._count))
-
-    def __getitem__(self, _: Any) -> "_Hits":
-        return self
-
-    def tolist(self) -> list[int]:
-        """Return the numbers of the experts."""
-        return list(range(self._count))
-
-
-def _mode() -> Any:
-    """Return the mode; torch is imported when it is first asked for."""
-    import torch
-    from torch.overrides import TorchFunctionMode
-
-    class Mode(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
-        """Answer which experts were hit with "all", and whether a token was sent to one with "yes"."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self._places: list[Any] = []
-
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func is torch.Tensor.nonzero:
-                hits = _Hits(int(args[0].shape[0]))
-                return (hits,) if (kwargs or {}).get("as_tuple") else hits
-            args = [_kept(func, item) for item in args]
-            result = func(*args, **(kwargs or {}))
-            if func is torch.where and len(args) == 1:
-                self._places += result
-            return self._at_least_one(func, args, result)
-
-        def _at_least_one(self, func: Any, args: Any, result: Any) -> Any:
-            if not any(item is place for item in args[:1] for place in self._places):
-                return result
-            if func is torch.Tensor.numel:
-                return torch.sym_max(result, 1)
-            return tuple(torch.sym_max(size, 1) for size in result) if func is torch.Tensor.shape.__get__ else result
-
-    def _kept(func: Any, item: Any) -> Any:
-        """Return an index as upstream has it: the one of a tensor of one element keeps its axis."""
-        if func is torch.Tensor.__getitem__ and isinstance(item, _Hit):
-            return slice(int(item), int(item) + 1)
-        if func is torch.Tensor.__getitem__ and isinstance(item, tuple):
-            return tuple(torch.tensor([int(part)]) if isinstance(part, _Hit) else part for part in item)
-        return item
-
-    return Mode
-
 
 SPECS = (
     PatchingSpec(
@@ -101,10 +16,12 @@ SPECS = (
         targets=tuple(
             f"mentioning(transformers:{name})" for name in ("expert_hit", "expert_hitted", "token_indices", "top_x")
         ),
-        replacement=f"{__name__}:over_all_experts",
+        replacement="exportcompat.patches._expert_loop:over_all_experts",
         requires=("transformers>=4.44,<5.0", "torch>=2.6"),
         reason="Experts are run in a loop over those that were hit, which depends on data: no graph.",
-        upstream=("https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/mixtral/modeling_mixtral.py",),
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/mixtral/modeling_mixtral.py",
+        ),
         proofs=("qwen2_moe", "deepseek_v3"),
         kind="wrap",
     ),

@@ -32,7 +32,9 @@ SPECS = (
         replacement=f"{__name__}:never_ignored",
         requires=("transformers>=4.44,<4.45", "torch>=2.6"),
         reason="Attention does without a mask if the sample has no padding, by an if on data: no graph, or wrong.",
-        upstream=("https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/modeling_attn_mask_utils.py",),
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/modeling_attn_mask_utils.py",
+        ),
         proofs=("mistral_window",),
         kind="wrap",
     ),

@@ -132,7 +132,10 @@ SPECS = (
         replacement=_ANSWERS,
         requires=("transformers>=4.44,<4.51", "torch>=2.6"),
         reason=_REASON,
-        upstream=("https://github.com/huggingface/transformers/blob/v4.48.3/src/transformers/models/phi3/modeling_phi3.py", _ISSUE),
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v4.48.3/src/transformers/models/phi3/modeling_phi3.py",
+            _ISSUE,
+        ),
         proofs=("phi3_longrope", "llama_dynamic"),
         kind="wrap",
     ),

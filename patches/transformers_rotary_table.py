@@ -38,7 +38,9 @@ SPECS = (
         replacement=f"{__name__}:with_own_table",
         requires=("transformers>=4.44,<4.48", "torch>=2.6"),
         reason="A table of cosines is as long as the sample needs: wrong, or no result, for longer calls.",
-        upstream=("https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/models/qwen2/modeling_qwen2.py",),
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/models/qwen2/modeling_qwen2.py",
+        ),
         proofs=("qwen2_dynamic",),
         kind="wrap",
     ),

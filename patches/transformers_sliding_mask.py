@@ -58,7 +58,9 @@ SPECS = (
         replacement=f"{__name__}:with_positions",
         requires=("transformers>=4.44,<4.53", "torch>=2.6"),
         reason="The mask of a window is cut to the length of another cache: no result, or wrong, beyond the window.",
-        upstream=("https://github.com/huggingface/transformers/blob/v4.52.4/src/transformers/models/gemma2/modeling_gemma2.py",),
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v4.52.4/src/transformers/models/gemma2/modeling_gemma2.py",
+        ),
         proofs=("gemma2_window",),
         kind="wrap",
     ),

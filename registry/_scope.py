@@ -18,7 +18,7 @@ from ._report import Drift, PatchReport, Use
 from ._select import Decision, plan
 from ._slots import Slot
 from ._spec import PatchingSpec
-from ._targets import DecoratedTarget, Target
+from ._targets import Target
 from ._versions import Environment
 
 OnDrift = Literal["warn", "skip", "error"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ._errors import AttributeMissingError, ClassMissingError, ModuleMissingError, SpecError
 from ._slots import AttributeSlot, ItemSlot, PytreeSlot, Slot
@@ -236,10 +237,21 @@ def _decorated(module: ModuleType, made: set[CodeType]) -> Iterator[Slot]:
             yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}", inner)
 
 
+_MENTIONS: "WeakKeyDictionary[ModuleType, dict[str, list[tuple[type, str]]]]" = WeakKeyDictionary()
+"""What was found in modules that have been executed, by name; the code of their methods does not change."""
+
+
 def _mentioning(module: ModuleType, wanted: str) -> Iterator[Slot]:
-    for cls, name, function in _methods(module):
-        if any(wanted in (*item.__code__.co_names, *item.__code__.co_varnames) for item in _chain(function)):
-            yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}")
+    known = _MENTIONS.setdefault(module, {}) if is_ready(module) else {}
+    if wanted not in known:
+        known[wanted] = [(cls, name) for cls, name, function in _methods(module) if _mentions(function, wanted)]
+    for cls, name in known[wanted]:
+        yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}")
+
+
+def _mentions(function: FunctionType, wanted: str) -> bool:
+    codes = (item.__code__ for item in _chain(function))
+    return any(wanted in code.co_names or wanted in code.co_varnames for code in codes)
 
 
 def _methods(module: ModuleType) -> Iterator[tuple[type, str, FunctionType]]:

@@ -33,6 +33,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fakepkg: ModuleType) 
 
     def written(**texts: str) -> None:
         for name, text in texts.items():
+            (tmp_path / f"{name}.py").parent.mkdir(exist_ok=True)
             (tmp_path / f"{name}.py").write_text(text)
         importlib.invalidate_caches()
 
@@ -228,6 +229,17 @@ def test_users_of_a_decorator(write: Write, make_spec: MakeSpec, loaded: tuple[s
         assert (report.skipped, report.pending) == ({}, {})
     assert [user.User().forward() for user in users] == [1, 1]
     assert all(is_ordinary(user) for user in users)
+
+
+def test_methods_that_mention_a_name(write: Write, make_spec: MakeSpec) -> None:
+    text = "class User:\n    def forward(self):\n        wanted = 1\n        return wanted\n"
+    write(**{"mentionpkg/__init__": "", "mentionpkg/early": text, "mentionpkg/late": text})
+    load("mentionpkg.early")
+    with apply_patches(registry=Registry([make_spec("mentioning(mentionpkg:wanted)")])) as report:
+        users = [load("mentionpkg.early"), load("mentionpkg.late")]
+        assert [user.User().forward() for user in users] == [("patched", 1)] * 2
+        assert (report.skipped, report.pending) == ({}, {})
+    assert [user.User().forward() for user in users] == [1, 1]
 
 
 def test_a_module_that_another_thread_imports(write: Write, make_spec: MakeSpec) -> None:

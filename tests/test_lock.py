@@ -13,7 +13,9 @@ LOCK = json.loads(default_registry().fingerprints.path.read_text("utf-8"))  # ty
 
 
 def test_every_target_of_every_spec_was_proved_somewhere() -> None:
-    targets = {text for spec in default_registry() for text in spec.targets}
+    # What is found by a word that upstream has copied has no single source.
+    texts = {text for spec in default_registry() for text in spec.targets}
+    targets = {text for text in texts if not text.startswith("mentioning(")}
     assert targets == LOCK.keys() - {"texts"}
     assert all(releases for target in targets for releases in LOCK[target].values())
 
@@ -35,7 +37,7 @@ def test_a_text_gives_the_fingerprint_of_its_source() -> None:
     fresh = Fingerprints(default_registry().fingerprints.path)  # type: ignore[union-attr]
     places = [place for item in plan() if item.applies for place in item.spec.places if place.is_loaded()]
     assert places
-    for place in places:
+    for place in [place for place in places if place.source() is not None]:
         assert fresh.of(place.source()) == fingerprint(place.source()), place.text
 
 

@@ -27,6 +27,7 @@ FORMS = [
     ("pkg.mod:Class.TABLE[a-b.c]", "ItemTarget", "pkg.mod", "Class.TABLE"),
     ("pytree(pkg.mod:Class)", "PytreeTarget", "pkg.mod", "Class"),
     ("decorated(pkg.mod:decorator)", "DecoratedTarget", "pkg.mod", "decorator"),
+    ("mentioning(pkg:name)", "MentioningTarget", "pkg", "name"),
 ]
 
 
@@ -40,7 +41,7 @@ def test_forms(text: str, form: str, module: str, name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "pkg", "pkg.mod", "pkg:", ":f", "pkg:f()", "pkg:T[]", "pkg:T[a][b]", "pkg:1f", "pytree(pkg)", "node(pkg:C)",
-     "decorated(pkg:C.method)", " pkg:f", "pkg:f\n"],
+     "decorated(pkg:C.method)", "mentioning(pkg.mod:name)", "mentioning(name)", " pkg:f", "pkg:f\n"],
 )  # fmt: skip
 def test_no_known_form(text: str) -> None:
     with pytest.raises(SpecError) as caught:
@@ -222,3 +223,64 @@ def test_sources(fakepkg: ModuleType, decorated: ModuleType) -> None:
     node = parse_target("pytree(users:Plain)", "fake-spec")
     assert isinstance(node, PytreeTarget)
     assert node.source() is decorated.Plain.__init__
+
+
+@pytest.fixture
+def mentioning(make_module: Callable[..., ModuleType]) -> ModuleType:
+    """Return a module of a package whose classes mention a name in several ways, or do not."""
+
+    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any) -> Any:
+            return function(*args)
+
+        return wrapper
+
+    class Local:
+        def forward(self) -> Any:
+            wanted = 1
+            return wanted
+
+    class Attribute:
+        @wrapped
+        def forward(self) -> Any:
+            return self.wanted  # type: ignore[attr-defined]
+
+        def other(self) -> Any:
+            return "wanted"
+
+    class Heir(Local):
+        pass
+
+    for cls in (Local, Attribute, Heir):
+        cls.__module__ = "fakepkg.users"
+    make_module("fakepkg")
+    make_module("fakepkgs.users", Local=Local)
+    make_module("fakepkg_modules.remote", Local=Local)
+    return make_module("fakepkg.users", Local=Local, Alias=Local, Attribute=Attribute, Heir=Heir)
+
+
+def test_mentioning_finds_local_variables_and_attributes(mentioning: ModuleType) -> None:
+    target = parse_target("mentioning(fakepkg:wanted)", "fake-spec")
+    for _ in range(2):
+        slots = target.slots(list(sys.modules.values()))
+        assert [slot.owner for slot in slots] == [mentioning.Local, mentioning.Attribute]
+    assert target.is_spread
+    assert target.source() is None
+
+
+def test_mentioning_covers_the_code_of_checkpoints(mentioning: ModuleType) -> None:
+    remote = sys.modules["fakepkg_modules.remote"]
+    remote.Local.__module__ = "fakepkg_modules.remote"
+    slots = parse_target("mentioning(fakepkg:wanted)", "fake-spec").slots([remote, sys.modules["fakepkgs.users"]])
+    assert [slot.label.partition(":")[0] for slot in slots] == ["fakepkg_modules.remote"]
+
+
+def test_mentioning_sees_what_a_module_has_added_by_its_end(mentioning: ModuleType) -> None:
+    target = parse_target("mentioning(fakepkg:wanted)", "fake-spec")
+    added = mentioning.Attribute
+    mentioning.__spec__ = SimpleNamespace(_initializing=True)  # type: ignore[assignment]
+    del mentioning.Attribute
+    assert len(target.slots([mentioning])) == 1
+    mentioning.Attribute, mentioning.__spec__ = added, None  # type: ignore[attr-defined]
+    assert len(target.slots([mentioning])) == 2

@@ -10,7 +10,14 @@ from exportcompat.matrix._cases import CASES, parse_proof
 from exportcompat.matrix._check import check
 from exportcompat.patches import default_registry
 
-PROOFS = [(item.spec, proof) for item in plan() if item.applies for proof in item.spec.proofs]
+PROOFS = [
+    (item.spec, proof)
+    for item in plan()
+    if item.applies
+    for proof in item.spec.proofs
+    # A model may be younger than the oldest release of the range.
+    if parse_proof(proof)[0].exists()
+]
 
 
 @pytest.mark.parametrize(("spec", "proof"), PROOFS, ids=[f"{spec.id}-{proof}" for spec, proof in PROOFS])

@@ -13,8 +13,8 @@ from exportcompat._discrepancy import TOLERANCE, Discrepancies, measure
 from exportcompat._replay import first_line
 from exportcompat._verify import Schedule, compare, decoder_schedules
 from exportcompat.matrix._cases import find_case
-from exportcompat.matrix._decoders import PlainDecoder, Sample
 from exportcompat.matrix._check import check, export
+from exportcompat.matrix._decoders import PlainDecoder, Sample
 
 SHORT = [Schedule(2, (3, 1))]
 

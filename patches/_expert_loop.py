@@ -1,0 +1,81 @@
+"""Loops over the experts that were hit, made to go through all of them while they are traced."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ._tracing import is_traced
+
+
+def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method with such a loop, made to go through all experts while it is traced."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tensors = [item for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
+        if not tensors or not is_traced(tensors[0]):
+            return original(self, *args, **kwargs)
+        with _AllHit():
+            return original(self, *args, **kwargs)
+
+    return method
+
+
+class _Hit(int):
+    """The number of an expert, which stands for a tensor of one element."""
+
+    def __getitem__(self, _: Any) -> int:
+        return int(self)
+
+
+class _Hits:
+    """All experts, in place of the tensor of those that were hit, `(experts, 1)`."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __iter__(self) -> Iterator[_Hit]:
+        return map(_Hit, range(self._count))
+
+    def __getitem__(self, _: Any) -> "_Hits":
+        return self
+
+    def tolist(self) -> list[int]:
+        """Return the numbers of the experts."""
+        return list(range(self._count))
+
+
+class _AllHit(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
+    """Answer which experts were hit with "all", and whether a token was sent to one with "yes"."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places: list[Any] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.nonzero:
+            hits = _Hits(int(args[0].shape[0]))
+            return (hits,) if (kwargs or {}).get("as_tuple") else hits
+        args = [_kept_axis(func, item) for item in args]
+        result = func(*args, **(kwargs or {}))
+        if func is torch.where and len(args) == 1:
+            self._places += result
+        return self._at_least_one(func, args, result)
+
+    def _at_least_one(self, func: Any, args: Any, result: Any) -> Any:
+        """Return the size of what a `where` has found as one that is never 0."""
+        if not any(item is place for item in args[:1] for place in self._places):
+            return result
+        if func is torch.Tensor.numel:
+            return torch.sym_max(result, 1)
+        return tuple(torch.sym_max(size, 1) for size in result) if func is torch.Tensor.shape.__get__ else result
+
+
+def _kept_axis(func: Any, item: Any) -> Any:
+    """Return an index as upstream has it: that of a tensor of one element keeps its axis."""
+    if func is torch.Tensor.__getitem__ and isinstance(item, _Hit):
+        return slice(int(item), int(item) + 1)
+    if func is torch.Tensor.__getitem__ and isinstance(item, tuple):
+        return tuple(torch.tensor([int(part)]) if isinstance(part, _Hit) else part for part in item)
+    return item

@@ -1,0 +1,179 @@
+"""The ends of ranges: what is asked, in which order, and what the answers mean."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exportcompat.matrix import _probes
+from exportcompat.matrix._axes import last_patches, releases
+from exportcompat.matrix._ends import End, _last, bisect, ends_of, holds, prove_ends
+from exportcompat.matrix._probes import Answer, Probes
+from exportcompat.patches import default_registry
+from exportcompat.registry import ExportCompatError
+
+SPEC = "list-cache-length"
+"""A spec with a range that ends on both sides within the supported releases: >=4.45,<4.51."""
+
+NEEDED, NOT_NEEDED, ABSENT = Answer("fails", "works"), Answer("works", "works"), Answer("absent", "absent")
+
+
+class Told(Probes):
+    """Answers from a function, and notes what was asked."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    def ask(self, spec_id: str, case: str, found: Mapping[str, str]) -> Answer:
+        self.asked.append(found["transformers"])
+        result: Answer = self.answer(found)
+        return result
+
+
+def in_range(found: Mapping[str, str]) -> Answer:
+    minor = int(found["transformers"].split(".")[1])
+    return NEEDED if found["transformers"].startswith("4.") and 45 <= minor < 51 else NOT_NEEDED
+
+
+def test_releases_are_ordered_and_known() -> None:
+    assert releases("transformers")[0] == "4.44.0"
+    assert "4.46.0" not in releases("transformers")
+    assert last_patches("torch")[:4] == ["2.6.0", "2.7.1", "2.8.0", "2.9.1"]
+    assert (len(last_patches("transformers")), len(last_patches("torch"))) == (38, 10)
+
+
+def test_releases_of_another_package() -> None:
+    with pytest.raises(ExportCompatError, match=r"has no releases of 'numpy'; it has those of torch, transformers"):
+        releases("numpy")
+
+
+def test_the_ends_of_a_range() -> None:
+    others = {"torch": "2.13.0"}
+    found = [end for end in ends_of(SPEC) if end.package == "transformers"]
+    assert found == [
+        End(SPEC, "transformers", "4.45.0", "4.44.2", others, ("llama",)),
+        End(SPEC, "transformers", "4.50.3", "4.51.0", others, ("llama",)),
+    ]
+
+
+def test_variants_that_follow_each_other_have_the_ends_of_the_whole() -> None:
+    found = [(end.inside, end.outside) for end in ends_of("rotary-frequency-switch") if end.package == "transformers"]
+    assert found == [("4.44.0", None), (releases("transformers")[-1], None)]
+
+
+def test_every_spec_has_ends() -> None:
+    for spec in default_registry():
+        assert ends_of(spec.id)
+
+
+@pytest.mark.parametrize(
+    ("answer", "inside", "is_held"),
+    [
+        (NEEDED, True, True),
+        (NEEDED, False, False),
+        (NOT_NEEDED, True, False),
+        (NOT_NEEDED, False, True),
+        (Answer("wrong", "fails"), True, False),
+        (ABSENT, True, False),
+        (ABSENT, False, True),
+    ],
+)
+def test_what_holds(answer: Answer, inside: bool, is_held: bool) -> None:
+    assert holds(answer, inside=inside) is is_held
+
+
+@pytest.mark.parametrize("count", range(1, 12))
+def test_the_walk_finds_the_last_one(count: int) -> None:
+    for last in range(count):
+        assert _last([str(i) for i in range(count)], lambda text, last=last: int(text) <= last) == str(last)  # type: ignore[misc]
+
+
+def test_bisect_agrees_with_a_range_that_is_right(capsys: pytest.CaptureFixture[str]) -> None:
+    probes = Told(in_range)
+    assert bisect(probes, SPEC, "transformers", None) == 0
+    assert "needed from transformers 4.45.0 to 4.50.3; its range says 4.45.0 to 4.50.3" in capsys.readouterr().out
+    assert len(probes.asked) < 14
+
+
+def test_bisect_says_where_a_range_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    always = Told(lambda _: NEEDED)
+    assert bisect(always, SPEC, "transformers", None) == 1
+    assert f"needed from transformers 4.44.0 to {releases('transformers')[-1]}" in capsys.readouterr().out
+    assert bisect(Told(lambda _: NOT_NEEDED), SPEC, "transformers", None) == 1
+    assert "is not needed on transformers 4.45.0, the first release of its range" in capsys.readouterr().out
+
+
+def test_ends_are_proved_on_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    assert prove_ends(Told(lambda found: NEEDED if found["torch"] == "2.13.0" else NEEDED), [SPEC]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    outside = [line for line in lines if ": outside, transformers 4.44.2" in line]
+    assert outside == [
+        f"{SPEC}: outside, transformers 4.44.2 (torch 2.13.0), llama: without fails, with works: DOES NOT HOLD: "
+    ]
+    assert prove_ends(Told(in_range), [SPEC]) == 0
+    assert all(line.endswith("holds") for line in capsys.readouterr().out.splitlines())
+
+
+def test_an_unknown_spec_is_named() -> None:
+    with pytest.raises(ExportCompatError, match="there is no spec 'nothing'; specs: "):
+        ends_of("nothing")
+
+
+VERSIONS = {"torch": "2.13.0", "transformers": "4.45.0"}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Let every check answer at once; return what was checked."""
+    calls: list[list[str]] = []
+
+    def run_check(case: str, *, patched: bool, python: str, exclude: Any = ()) -> dict[str, Any]:
+        calls.append([case, *exclude])
+        return {"state": "fails" if exclude else "works", "problems": ["broken"] if exclude else []}
+
+    monkeypatch.setattr(_probes, "run_check", run_check)
+    monkeypatch.setattr(Probes, "_python", lambda *_: "python")
+    return calls
+
+
+def test_an_answer_is_asked_for_once(asked: list[list[str]], tmp_path: Path) -> None:
+    for _ in range(2):
+        assert Probes(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS) == Answer("fails", "works", "broken")
+    assert asked == [["llama", SPEC], ["llama"]]
+
+
+@pytest.mark.parametrize("cut", [0, 7, -3])
+def test_answers_that_were_cut_short_are_asked_for_again(asked: list[list[str]], tmp_path: Path, cut: int) -> None:
+    Probes(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
+    file = tmp_path / "answers.json"
+    file.write_text(file.read_text()[:cut])
+    Probes(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
+    assert len(asked) == 4
+    assert len(json.loads(file.read_text())) == 1
+
+
+def test_an_answer_is_as_old_as_its_spec(
+    asked: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Probes(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
+    monkeypatch.setattr(_probes, "_digest", lambda _: "changed")
+    Probes(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
+    assert len(asked) == 4
+
+
+def test_without_a_wheel_there_are_known_answers_only(tmp_path: Path) -> None:
+    with pytest.raises(
+        ExportCompatError, match="not been asked before, and there is no wheel to install; give --wheel"
+    ):
+        Probes(tmp_path, None).ask(SPEC, "llama", VERSIONS)
+
+
+def test_without_uv_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = tmp_path / "some.whl"
+    wheel.write_bytes(b"")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ExportCompatError, match="made with uv, which is not installed; run: pip install uv"):
+        Probes(tmp_path, wheel).ask(SPEC, "llama", VERSIONS)
