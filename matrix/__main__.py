@@ -30,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     cell.add_argument("--results", type=Path, default=Path("matrix/results"), metavar="FOLDER")
     cell.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
     cell.add_argument("--fresh", action="store_true", help="check again what has a result")
+    table = commands.add_parser("summary", help="print the results as a table")
+    table.add_argument("--results", type=Path, default=Path("matrix/results"), metavar="FOLDER")
     ends = commands.add_parser("ends", help="prove specs just inside and just outside each end of their ranges")
     ends.add_argument("spec", nargs="*", help="ids; all by default")
     walk = commands.add_parser("bisect", help="find the releases that need a spec by walking them")
@@ -69,6 +71,13 @@ def _cell(arguments: argparse.Namespace) -> int:
     return run_cell(arguments.results, arguments.case, jobs=arguments.jobs, fresh=arguments.fresh)
 
 
+def _summary(arguments: argparse.Namespace) -> int:
+    from ._summary import summary
+
+    print(summary(arguments.results))
+    return 0
+
+
 def _ends(arguments: argparse.Namespace) -> int:
     from exportcompat.patches import default_registry
 
@@ -89,6 +98,7 @@ _COMMANDS = {
     "quickstart": lambda _: quickstart(),
     "prove": _prove,
     "cell": _cell,
+    "summary": _summary,
     "ends": _ends,
     "bisect": _bisect,
 }

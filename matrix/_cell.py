@@ -134,7 +134,7 @@ def key(case: Case, found: dict[str, str]) -> str:
 
 def _checked(cases: list[Case], jobs: int) -> Iterator[tuple[Case, dict[str, Any]]]:
     """Yield each case with its result, as they end."""
-    queue, running = list(cases), []
+    queue, running = list(cases), list[_Job]()
     _preload()
     try:
         while queue or running:

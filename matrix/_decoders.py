@@ -166,7 +166,8 @@ class TransformersDecoder(Decoder):
 
     def cache(self, batch: int, past: int) -> Any:
         with _own_random_state():
-            _, cache = self.reference()._cached(self.tokens(Sample(batch, None, past or 1)), None)
+            reference = type(self)(copy.deepcopy(self.model))
+            _, cache = reference._cached(self.tokens(Sample(batch, None, past or 1)), None)
         return cache if past else _emptied(cache)
 
     def cache_axes(self, cache: Any) -> Any:

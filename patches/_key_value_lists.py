@@ -59,7 +59,7 @@ def unflatten(leaves: Iterable[Any], layout: ListLayout) -> Any:
     for filled in layout.filled:
         cache.key_cache.append(next(rest) if filled else torch.tensor([]))
         cache.value_cache.append(next(rest) if filled else torch.tensor([]))
-    first = next((key for key, filled in zip(cache.key_cache, layout.filled, strict=True) if filled), None)
+    first: Any = next((key for key, filled in zip(cache.key_cache, layout.filled, strict=True) if filled), None)
     # Leaves of another kind than tensors (shapes, names) have no length.
     cache._seen_tokens = first.shape[-2] if hasattr(first, "new_empty") else 0
     return cache

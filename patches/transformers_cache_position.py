@@ -24,8 +24,8 @@ def counting_from_past(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = signature.bind(self, *args, **kwargs).arguments
-        tokens, past = given.get("input_ids"), given.get("past_key_values")
-        tokens = given.get("inputs_embeds") if tokens is None else tokens
+        past, ids = given.get("past_key_values"), given.get("input_ids")
+        tokens: Any = given.get("inputs_embeds") if ids is None else ids
         if given.get("cache_position") is not None or past is None or not is_traced(tokens):
             return original(self, *args, **kwargs)
         begin = past.get_seq_length()

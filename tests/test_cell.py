@@ -12,7 +12,7 @@ from exportcompat.matrix._cases import CASES
 from exportcompat.matrix._cell import Results, both, chosen, key, run_cell
 from exportcompat.registry import ExportCompatError, MissingExtraError
 
-VERSIONS = {name: "1.0" for name in ("python", "onnx", "onnxscript", "onnxruntime")} | {
+VERSIONS = dict.fromkeys(("python", "onnx", "onnxscript", "onnxruntime"), "1.0") | {
     "torch": "2.13.0+cpu",
     "transformers": "5.23.0",
 }

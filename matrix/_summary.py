@@ -1,0 +1,66 @@
+"""The results as a table: releases down, torch across, and the share of cases that work."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from exportcompat.registry import ExportCompatError
+
+_WORKS = ("native", "patched")
+_NOT_THERE = ("absent", "unsupported")
+
+Cells = dict[tuple[str, str], dict[str, dict[str, Any]]]
+"""The rows of the cases, by transformers and torch."""
+
+
+def summary(folder: Path) -> str:
+    """Return a Markdown table of all result files, and a line for each case that does not work.
+
+    Raises:
+        ExportCompatError: there are no results, or a file is not one of ours.
+    """
+    cells = read(folder)
+    columns = sorted({torch for _, torch in cells}, key=Version)
+    rows = sorted({transformers for transformers, _ in cells}, key=Version)
+    lines = [
+        "| transformers | " + " | ".join(f"torch {name}" for name in columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    lines += [f"| {row} | " + " | ".join(_share(cells.get((row, name), {})) for name in columns) + " |" for row in rows]
+    return "\n".join([*lines, "", *_broken(cells)])
+
+
+def read(folder: Path) -> Cells:
+    """Return the results in a folder.
+
+    Raises:
+        ExportCompatError: there are none, or a file cannot be read.
+    """
+    cells: Cells = {}
+    for path in sorted(folder.glob("transformers-*.json")):
+        try:
+            content = json.loads(path.read_text("utf-8"))
+            found = {name: text.partition("+")[0] for name, text in content["versions"].items()}
+            cells[found["transformers"], found["torch"]] = content["cases"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ExportCompatError(f"{path} is no whole result file ({error!r}); run its cell again") from error
+    if not cells:
+        raise ExportCompatError(f"there are no results in {folder}; run: nox -s cells -- TRANSFORMERS TORCH")
+    return cells
+
+
+def _share(rows: dict[str, dict[str, Any]]) -> str:
+    """Return how many of the cases whose model exists work."""
+    states = [row["state"] for row in rows.values() if row["state"] not in _NOT_THERE]
+    return f"{sum(state in _WORKS for state in states)}/{len(states)}" if states else ""
+
+
+def _broken(cells: Cells) -> Iterator[str]:
+    for (transformers, torch), rows in sorted(cells.items(), key=lambda item: [Version(text) for text in item[0]]):
+        for name, row in sorted(rows.items()):
+            if row["state"] not in (*_WORKS, "absent"):
+                problem = "; ".join(row["problems"][:1])[:160]
+                yield f"- transformers {transformers}, torch {torch}, {name}: {row['state']}: {problem}"

@@ -1,0 +1,46 @@
+"""The table of results: shares of the cases that exist, and what does not work."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from exportcompat.matrix._summary import summary
+from exportcompat.registry import ExportCompatError
+
+
+def write(folder: Path, transformers: str, torch: str, states: dict[str, str]) -> Path:
+    cases = {name: {"state": state, "problems": [f"{name} is {state}"]} for name, state in states.items()}
+    path = folder / f"transformers-{transformers}_torch-{torch}.json"
+    versions = {"torch": f"{torch}+cpu", "transformers": transformers}
+    path.write_text(json.dumps({"schema": 1, "versions": versions, "cases": cases}))
+    return path
+
+
+def test_shares_are_of_the_cases_that_exist(tmp_path: Path) -> None:
+    write(tmp_path, "5.10.4", "2.13.0", {"a": "native", "b": "patched", "c": "absent", "d": "unsupported"})
+    write(tmp_path, "5.9.0", "2.13.0", {"a": "wrong", "b": "patched", "c": "fails"})
+    write(tmp_path, "5.9.0", "2.6.0", {"c": "absent"})
+    assert summary(tmp_path).splitlines() == [
+        "| transformers | torch 2.6.0 | torch 2.13.0 |",
+        "|---|---|---|",
+        "| 5.9.0 |  | 1/3 |",
+        "| 5.10.4 |  | 2/2 |",
+        "",
+        "- transformers 5.9.0, torch 2.13.0, a: wrong: a is wrong",
+        "- transformers 5.9.0, torch 2.13.0, c: fails: c is fails",
+        "- transformers 5.10.4, torch 2.13.0, d: unsupported: d is unsupported",
+    ]
+
+
+def test_an_empty_folder_is_no_green_table(tmp_path: Path) -> None:
+    with pytest.raises(ExportCompatError, match="there are no results in .*; run: nox -s cells"):
+        summary(tmp_path)
+
+
+@pytest.mark.parametrize("cut", [0, 10, -2])
+def test_a_torn_file_is_named(tmp_path: Path, cut: int) -> None:
+    path = write(tmp_path, "5.9.0", "2.6.0", {"a": "native"})
+    path.write_text(path.read_text()[:cut])
+    with pytest.raises(ExportCompatError, match=r"transformers-5.9.0_torch-2.6.0.json is no whole result file"):
+        summary(tmp_path)
