@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -191,7 +192,7 @@ class TransformersDecoder(Decoder):
     def _cached(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         import torch
 
-        cache = self.empty_cache() if cache is None else cache
+        cache = self.empty_cache(inputs["input_ids"].shape[0]) if cache is None else cache
         with torch.no_grad():
             output = self.model(**self._accepted(inputs), **{self.past_argument: cache}, use_cache=True)
         return output.logits, output[self.past_argument]
@@ -210,11 +211,14 @@ class TransformersDecoder(Decoder):
             logits = self.model(**twice, use_cache=False).logits
         return logits[: len(logits) // 2, -inputs["input_ids"].shape[1] :], whole
 
-    def empty_cache(self) -> Any:
-        """Return a cache as `generate` makes it; None where a model of that release has tuples."""
+    def empty_cache(self, batch: int) -> Any:
+        """Return a cache as `generate` makes it; None where the model makes it itself, or has tuples."""
         from transformers import DynamicCache
 
-        if getattr(self.model, "_supports_cache_class", True) is False:
+        made = getattr(sys.modules[type(self.model).__module__], "HybridMambaAttentionDynamicCache", None)
+        if made is not None:
+            return made(self.model.config, batch, self.model.dtype)
+        if getattr(self.model, "_supports_cache_class", True) is False or self.past_argument != PAST_ARGUMENT:
             return None
         takes_config = "config" in inspect.signature(DynamicCache.__init__).parameters
         return DynamicCache(config=self.model.config) if takes_config else DynamicCache()

@@ -4,11 +4,37 @@ To 5.4 a cache has them by layer (`cache.conv_states[3]`, `cache.ssm_states[3]`)
 them, one tensor each to 5.13, and then one for each number of a state.
 """
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _KINDS = (("conv_states", "conv_state"), ("recurrent_states", "recurrent_state"))
 _FLAGS = {"conv_states": "is_conv_states_initialized", "recurrent_states": "is_recurrent_states_initialized"}
+
+
+def while_traced(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `forward` of a mixer: `traced(mixer, hidden_states, cache, mask)` in a trace, otherwise `original`."""
+    from ._tracing import is_traced
+
+    signature = _signature(original)
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs).arguments
+        hidden = given["hidden_states"]
+        if not is_traced(hidden):
+            return original(self, *args, **kwargs)
+        return traced(self, hidden, given.get("cache_params"), given.get("attention_mask"))
+
+    return forward
+
+
+def _signature(function: Any) -> inspect.Signature:
+    """Return the signature; where a decorator hides it (5.13-5.15), that of the function that it keeps."""
+    found = inspect.signature(function)
+    if "hidden_states" in found.parameters:
+        return found
+    kept = [cell.cell_contents for cell in function.__closure__ or () if inspect.isfunction(cell.cell_contents)]
+    return inspect.signature(kept[0])
 
 
 def layer_states(layer: Any) -> Iterator[tuple[str, Any]]:
@@ -17,7 +43,7 @@ def layer_states(layer: Any) -> Iterator[tuple[str, Any]]:
         value = getattr(layer, attribute, None)
         numbered = value.items() if isinstance(value, dict) else [(0, value)]
         yield from (
-            (name if number == 0 else f"{name}_{number}", state) for number, state in numbered if _is_set(state)
+            (name if number == 0 else f"{name}_{number}", state) for number, state in numbered if state is not None
         )
 
 
@@ -76,10 +102,6 @@ def convolved(convolution: Any, inputs: Any, before: Any) -> tuple[Any, Any]:
 def unpadded(hidden: Any, mask: Any) -> Any:
     """Return `(batch, tokens, channels)` with zeros for padding; the mask may cover the past too."""
     return hidden if mask is None else hidden * mask[:, -hidden.shape[1] :, None].to(hidden.dtype)
-
-
-def _is_set(state: Any) -> bool:
-    return state is not None
 
 
 def _put(layer: Any, attribute: str, number: int, value: Any) -> None:

@@ -3,9 +3,9 @@
 Symptom: `torch.export` refuses a `DynamicCache` among the inputs. Where transformers registers it (4.50-4.55 when it
 is imported, later on request) all keys come before all values, and windows or layer types are lost on some versions.
 What is done: inside the scope the leaves are key 0, value 0, key 1, value 1, ... of the initialised layers; layers
-without attention (5.5 and later) have `conv_state` and `recurrent_state`. Layer types and windows are in the context. Counters are kept for a round trip and are no part of what is compared, so a
-graph that was traced at one past length takes every other. A registration by somebody else is taken over, and given
-back afterwards.
+without attention (5.5 and later) have `conv_state` and `recurrent_state`. Layer types and windows are in the context.
+Counters are kept for a round trip and are no part of what is compared, so a graph that was traced at one past length
+takes every other. A registration by somebody else is taken over, and given back afterwards.
 Can go: when transformers registers the class itself with these leaves.
 """
 

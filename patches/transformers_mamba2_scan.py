@@ -1,7 +1,7 @@
 """A Mamba2 layer begins from nothing or takes one token, and pads its tokens to chunks of the sampled length.
 
 Symptom: one graph is never right for both the prompt and the tokens behind it.
-Cause: `if cache_params.has_previous_state: one token, else: a prompt`; `pad_size` and the number of chunks are Python's.
+Cause: `if cache_params.has_previous_state: one token, else: a prompt`; the padding and the number of chunks too.
 What is done: while it is traced, a layer continues from its states for any number of tokens; zeros are an empty cache.
 All tokens are one chunk: each head has one decay for a token, so what token s leaves in token t is a matrix of tokens x
 tokens, as in attention. Decays are differences of sums, never negative powers, and the sums are in double precision.
@@ -9,7 +9,6 @@ Padding is always zeroed; to 5.14 upstream did so for more than one sequence onl
 Can go: when upstream continues from a state for any number of tokens.
 """
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -18,16 +17,9 @@ from exportcompat.registry import PatchingSpec
 
 def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward` of a mixer of Mamba2's shape that continues from its states while it is traced."""
-    from ._linear_states import convolved, keep, states, unpadded
-    from ._tracing import is_traced
+    from ._linear_states import convolved, keep, states, unpadded, while_traced
 
-    signature = inspect.signature(original)
-
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(self, *args, **kwargs).arguments
-        hidden, cache, mask = given["hidden_states"], given.get("cache_params"), given.get("attention_mask")
-        if not is_traced(hidden):
-            return original(self, *args, **kwargs)
+    def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
         conv_state, state = states(cache, self.layer_idx)
         projected = self.in_proj(unpadded(hidden, mask))
         gate, inputs, time = projected.split([self.intermediate_size, self.conv_dim, self.num_heads], dim=-1)
@@ -37,7 +29,7 @@ def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
         keep(cache, self.layer_idx, conv_state, state)
         return self.out_proj(self.norm(outputs, gate).to(hidden.dtype))
 
-    return forward
+    return while_traced(original, traced)
 
 
 def _scanned(mixer: Any, inputs: Any, time: Any, state: Any) -> tuple[Any, Any]:

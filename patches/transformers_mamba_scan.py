@@ -1,17 +1,16 @@
 """A Mamba layer begins from nothing or takes one token: two branches of Python, and a loop over the sampled length.
 
-Symptom: one graph is never right for both the prompt and the tokens behind it. With a filled cache the sample of several
+Symptom: one graph is never right for both the prompt and the tokens behind it. With a filled cache a sample of several
 tokens ignores the state or is refused; the number of tokens is unrolled into the graph, and so is fixed.
 Cause: `if cache_params.has_previous_state: one token, else: a prompt`, and `for i in range(seq_len)`.
 What is done: while it is traced, a layer of this shape (Mamba, FalconMamba, Jamba) continues from its states for any
-number of tokens; zeros are an empty cache. The convolution has its state to the left of its inputs. The selective scan is
-torch's `scan`, which becomes ONNX' `Scan`: every channel has `state_size` decays of its own, so a form without a loop
-needs tokens x tokens x channels x states numbers. Padding is always zeroed; to 5.14 upstream looked at the batch too.
-torch lowers `scan` to ONNX since 2.9.
+number of tokens; zeros are an empty cache. The convolution has its state to the left of its inputs. The selective scan
+is torch's `scan`, which becomes ONNX' `Scan`: every channel has `state_size` decays of its own, so a safe form without
+a loop needs tokens x tokens x channels x states numbers. Padding is zeroed, whatever the batch. torch lowers `scan` to
+ONNX since 2.9.
 Can go: when upstream continues from a state for any number of tokens, without a loop in Python.
 """
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -20,16 +19,9 @@ from exportcompat.registry import PatchingSpec
 
 def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward` of a mixer of Mamba's shape that continues from its states while it is traced."""
-    from ._linear_states import convolved, keep, states, unpadded
-    from ._tracing import is_traced
+    from ._linear_states import convolved, keep, states, unpadded, while_traced
 
-    signature = inspect.signature(original)
-
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(self, *args, **kwargs).arguments
-        hidden, cache, mask = given["hidden_states"], given.get("cache_params"), given.get("attention_mask")
-        if not is_traced(hidden):
-            return original(self, *args, **kwargs)
+    def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
         conv_state, state = states(cache, self.layer_idx)
         inputs, gate = self.in_proj(hidden).chunk(2, dim=-1)
         outputs, conv_state = convolved(self.conv1d, unpadded(inputs, mask).transpose(1, 2), conv_state)
@@ -38,7 +30,7 @@ def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
         keep(cache, self.layer_idx, conv_state, state)
         return self.out_proj(((outputs + inputs * self.D) * self.act(gate)).to(hidden.dtype))
 
-    return forward
+    return while_traced(original, traced)
 
 
 def _scanned(mixer: Any, inputs: Any, state: Any) -> tuple[Any, Any]:
