@@ -1,5 +1,6 @@
 """The cases: reference models, each with what is special about its export."""
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -43,6 +44,23 @@ class Case:
         return decoder
 
 
+def _has_registration() -> bool:
+    """Say whether the installed transformers can register `DynamicCache`, or has done so when it was imported."""
+    import transformers.cache_utils as caches
+    from torch.utils._pytree import SUPPORTED_NODES
+
+    return caches.DynamicCache in SUPPORTED_NODES or _registration() is not None
+
+
+def _registration() -> Callable[[], None] | None:
+    try:
+        executorch = importlib.import_module("transformers.integrations.executorch")
+    except ImportError:
+        # The module is younger than 4.44.
+        return None
+    return getattr(executorch, "register_dynamic_cache_export_support", None)
+
+
 @contextmanager
 def _official_registration() -> Iterator[None]:
     """Let transformers register `DynamicCache` as a pytree node, and take that back afterwards."""
@@ -50,13 +68,12 @@ def _official_registration() -> Iterator[None]:
 
     (slot,) = parse_target("pytree(transformers.cache_utils:DynamicCache)", "official").slots(())
     before = slot.read()
-    try:
-        from transformers.integrations.executorch import register_dynamic_cache_export_support
-    except ImportError:
+    register = _registration()
+    if register is None:
         # Releases to 4.55 register the class when they are imported.
         yield
         return
-    register_dynamic_cache_export_support()
+    register()
     try:
         yield
     finally:
@@ -85,6 +102,7 @@ _ALL = (
         "llama_official",
         "Llama, with transformers' own registration",
         partial(make_causal, "llama"),
+        _has_registration,
         exclude=("dynamic-cache-pytree",),
         around=_official_registration,
     ),

@@ -4,7 +4,8 @@ Symptom: `The following inconsistencies were found: Eq(s70 + Max(0, -s11 - 2*s70
 Cause: the alibi bias, `(heads, 1, max_seq_len)`, is cut from row `max(0, 1 - rows)`. There is always one row more than
 that, but the expression is not resolved, and what is left of one row has an unknown size.
 What is done: while it is traced, the bias is said to have no row to cut.
-Can go: when upstream cuts the columns alone. 5.3.0 exports without it, as its cache counts are other symbols (5.1.0 was run).
+Can go: when upstream cuts the columns alone. It begins with 5.4.0, whose caches count in other symbols; 5.1.0, which
+has the source of 5.3.0, exports without it (both were run).
 """
 
 from collections.abc import Callable

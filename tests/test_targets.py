@@ -239,7 +239,7 @@ def mentioning(make_module: Callable[..., ModuleType]) -> ModuleType:
     class Local:
         def forward(self) -> Any:
             wanted = 1
-            return wanted
+            return wanted + wanted
 
     class Attribute:
         @wrapped
