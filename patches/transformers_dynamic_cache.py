@@ -192,26 +192,28 @@ _UPSTREAM = (
     "https://github.com/huggingface/transformers/issues/47900",
 )
 _PROOFS = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
+# Where transformers registers the class itself, only the order of the leaves is in the way.
+_ORDER = ("llama_pairs",)
+_LISTS = "exportcompat.patches._key_value_lists:node"
+_LAYERS = f"{__name__}:node"
+
+
+def _variant(releases: str, replacement: str, proofs: tuple[str, ...]) -> PatchingSpec:
+    return PatchingSpec(
+        id="dynamic-cache-pytree",
+        targets=(f"pytree({_CACHE}:DynamicCache)",),
+        replacement=replacement,
+        requires=(f"transformers{releases}", "torch>=2.6"),
+        reason=_REASON,
+        upstream=_UPSTREAM,
+        proofs=proofs,
+        kind="pytree",
+    )
+
 
 SPECS = (
-    PatchingSpec(
-        id="dynamic-cache-pytree",
-        targets=(f"pytree({_CACHE}:DynamicCache)",),
-        replacement="exportcompat.patches._key_value_lists:node",
-        requires=("transformers>=4.44,<4.54", "torch>=2.6"),
-        reason=_REASON,
-        upstream=_UPSTREAM,
-        proofs=_PROOFS,
-        kind="pytree",
-    ),
-    PatchingSpec(
-        id="dynamic-cache-pytree",
-        targets=(f"pytree({_CACHE}:DynamicCache)",),
-        replacement=f"{__name__}:node",
-        requires=("transformers>=4.54", "torch>=2.6"),
-        reason=_REASON,
-        upstream=_UPSTREAM,
-        proofs=_PROOFS,
-        kind="pytree",
-    ),
+    _variant(">=4.44,<4.50", _LISTS, _PROOFS),
+    _variant(">=4.50,<4.54", _LISTS, _ORDER),
+    _variant(">=4.54,<4.56", _LAYERS, _ORDER),
+    _variant(">=4.56", _LAYERS, _PROOFS),
 )
