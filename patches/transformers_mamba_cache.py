@@ -7,13 +7,15 @@ of what is compared.
 Can go: with transformers 5.4; from 5.5 on these models have a `DynamicCache` (see `dynamic-cache-pytree`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from exportcompat.registry import PatchingSpec
 
 _PLACES = {"conv_state": "conv_states", "recurrent_state": "ssm_states", "key": "key_cache", "value": "value_cache"}
+_COPIES: MutableMapping[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class StatesLayout:
         cls: module and name of its class.
         layers: names of the leaves of each layer.
         state: the other attributes, by reference.
-        stacked: the states of all layers are one tensor (to 4.48, and in Mamba2).
+        stacked: the states of all layers are one tensor.
     """
 
     cls: tuple[str, str]
@@ -86,9 +88,25 @@ def _tensors(cache: Any, index: int) -> Iterator[tuple[str, Any]]:
     """Yield name and tensor of what a layer has; two axes, one of them empty, stand for nothing."""
     for name, place in _PLACES.items():
         if hasattr(cache, place):
-            leaf = getattr(cache, place)[index]
+            leaf = _unstacked(cache, place)[index]
             if getattr(leaf, "ndim", 3) > 2:
                 yield name, leaf
+
+
+def _unstacked(cache: Any, place: str) -> Any:
+    """Return the tensors of one kind by layer; where upstream stacks them, copies, the same ones each time.
+
+    Views of one tensor cannot have a dynamic batch, and torch knows the dynamic axes of a leaf by its identity.
+    """
+    import torch
+
+    whole = getattr(cache, place)
+    if not isinstance(whole, torch.Tensor):
+        return whole
+    known = _COPIES.setdefault(cache, {})
+    if place not in known or known[place][0] != (id(whole), whole._version):
+        known[place] = (id(whole), whole._version), [part.clone() for part in whole]
+    return known[place][1]
 
 
 def _gathered(found: list[Any], layers: list[dict[str, Any]], layout: StatesLayout) -> Any:

@@ -1,9 +1,9 @@
 """Mamba and Mamba2 refuse a cache without `cache_position`, and Jamba counts from 0 although there is a past.
 
-Symptom: `ValueError: You have to specify the cache_position manually` (Mamba, Mamba2); a graph of Jamba is wrong wherever
-the cache is filled. No client of an exported decoder passes positions to these models.
-What is done: while it is traced, the default begins at the length of the cache; Mamba's layers have no use for the number
-(see `mamba-continued-scan`).
+Symptom: `ValueError: You have to specify the cache_position manually` (Mamba, Mamba2); a graph of Jamba is wrong
+wherever the cache is filled. No client of an exported decoder passes positions to these models.
+What is done: while it is traced, the default begins at the length of the cache; Mamba's layers have no use for the
+number (see `mamba-continued-scan`).
 Can go: with transformers 5.3.
 """
 

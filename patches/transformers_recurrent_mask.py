@@ -1,9 +1,8 @@
 """Whether layers without attention see a mask is decided by ifs on the cache and on what the mask holds.
 
-Symptom: Jamba: no graph (`GuardOnDataDependentSymNode`), or one that lets padding into the states: a sample with a past or
-with one token has no mask, so the graph has none for a prompt either.
-Cause: `if cache_position[0] > 0 or torch.all(attention_mask == 1): None`; since 5.14 an if on the cache, since 5.15 on the
-number of tokens.
+Symptom: Jamba: no graph (`GuardOnDataDependentSymNode`), or one that lets padding into the states: a sample with a past
+has no mask, so the graph has none for a prompt either.
+Cause: `if cache_position[0] > 0 or torch.all(attention_mask == 1): None`; to 5.14 an if on the cache.
 What is done: while it is traced, these layers get the mask; they take the columns of the new tokens.
 Can go: when upstream hands the mask on in every trace.
 """

@@ -1,0 +1,46 @@
+"""The length of Jamba's causal mask is the value of a tensor.
+
+Symptom: `GuardOnDataDependentSymNode`, `Eq(Min(8, u0), 8)`.
+Cause: `target_length = cache_position[-1] + 1` in `_update_causal_mask`.
+What is done: while it is traced, the mask is as long as the attention mask, and made from the same positions.
+Can go: with transformers 4.57; from 5.0 on masks are made in one place.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def by_positions(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `_update_causal_mask` that takes its length from the attention mask while it is traced."""
+    import torch
+
+    from ._tracing import is_traced
+
+    def _update_causal_mask(self: Any, attention_mask: Any, input_tensor: Any, cache_position: Any) -> Any:
+        if attention_mask is None or attention_mask.dim() != 2 or not is_traced(input_tensor):
+            return original(self, attention_mask, input_tensor, cache_position)
+        keys = torch.arange(attention_mask.shape[1], device=input_tensor.device)
+        is_later = keys > cache_position[:, None]
+        is_masked = is_later[None, None] | (attention_mask[:, None, None] == 0)
+        smallest = torch.finfo(input_tensor.dtype).min
+        return is_masked.to(input_tensor.dtype).masked_fill(is_masked, smallest)
+
+    return _update_causal_mask
+
+
+SPECS = (
+    PatchingSpec(
+        id="jamba-position-mask",
+        targets=("transformers.models.jamba.modeling_jamba:JambaModel._update_causal_mask",),
+        replacement=f"{__name__}:by_positions",
+        requires=("transformers>=4.44,<5.0", "torch>=2.6"),
+        reason="The length of Jamba's causal mask is the value of a tensor: no graph.",
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/jamba/modeling_jamba.py",
+        ),
+        proofs=("jamba",),
+        kind="wrap",
+    ),
+)
