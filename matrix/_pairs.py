@@ -26,7 +26,7 @@ class Pairs(nn.Module):
         past_key_values: list[tuple[Tensor, Tensor]],
     ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """Return the logits and the pairs with the new keys and values."""
-        cache = self._empty_cache()
+        cache = self._empty_cache(input_ids.shape[0])
         for index, (key, value) in enumerate(past_key_values):
             cache.update(key, value, index)
         output = self.inner(
