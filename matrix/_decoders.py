@@ -204,7 +204,7 @@ class TransformersDecoder(Decoder):
         parts = [inputs] if cache is None else [cache, inputs]
         names = [name for name in ("input_ids", "position_ids") if name in inputs]
         whole = {name: torch.cat([part[name] for part in parts], 1) for name in names}
-        whole["attention_mask"] = inputs["attention_mask"]
+        whole |= {name: inputs[name] for name in ("attention_mask",) if name in inputs}
         # Mamba layers of some releases forget about padding if there is one sequence only.
         twice = {name: torch.cat([item, item]) for name, item in self._accepted(whole).items()}
         with torch.no_grad():

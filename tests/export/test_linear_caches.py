@@ -1,0 +1,49 @@
+"""Caches of models with states: what is flattened and put together again gives the same next token."""
+
+import copy
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="a cache is made of tensors")
+pytest.importorskip("transformers", reason="the cases are models of transformers")
+
+from torch.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
+
+from exportcompat import apply_patches
+from exportcompat.matrix._cases import find_case
+from exportcompat.matrix._decoders import Sample
+
+STATES = ["0.conv_state", "0.recurrent_state"]
+LEAVES = {
+    "mamba": [*STATES, "1.conv_state", "1.recurrent_state"],
+    "mamba2": [*STATES, "1.conv_state", "1.recurrent_state"],
+    "jamba": [*STATES, "1.key", "1.value"],
+}
+
+
+def next_logits(decoder: Any, cache: Any) -> Any:
+    inputs = {"input_ids": torch.full((2, 1), 7)}
+    positions = torch.tensor([5])
+    if "cache_position" in decoder._parameters:
+        inputs["cache_position"] = positions
+    with torch.no_grad():
+        return decoder.model(**inputs, **{decoder.past_argument: cache}, use_cache=True).logits
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_round_trip_gives_the_same_next_token(name: str) -> None:
+    decoder = find_case(name).decoder()
+    cache = decoder.cache(2, 5)
+    with apply_patches():
+        leaves, spec = tree_flatten(copy.deepcopy(cache))
+        rebuilt = tree_unflatten([leaf.clone() for leaf in leaves], spec)
+    assert torch.equal(next_logits(decoder, rebuilt), next_logits(decoder, cache))
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_leaves_are_named_by_layer(name: str) -> None:
+    cache = find_case(name).decoder().cache(2, 5)
+    with apply_patches():
+        found = [path[0].key for path, _ in tree_flatten_with_path(cache)[0]]
+    assert found == LEAVES[name]
