@@ -22,8 +22,11 @@ def in_order_of_call(original: Callable[..., Any]) -> Callable[..., Any]:
         combined = original(f, args, kwargs, *rest, **others)
         if not isinstance(combined, dict):
             return combined
-        last = [name for name in kwargs or {} if name in combined]
-        return {name: combined[name] for name in (*(name for name in combined if name not in last), *last)}
+        given = [name for name in kwargs or {} if name in combined]
+        # What is behind `**` is one argument of the signature, the last.
+        behind = list(combined)[-1:] if len(given) < len(kwargs or {}) else []
+        first = [name for name in combined if name not in (*given, *behind)]
+        return {name: combined[name] for name in (*first, *given, *behind)}
 
     return _combine_args
 

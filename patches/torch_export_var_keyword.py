@@ -5,7 +5,8 @@ features to `forward` in this way, so no image-and-text model exports from what 
 Cause: when torch collects the range of each axis it binds the arguments to the signature, which puts them under the
 name of the `**` parameter, and then adds each of them once more under its own name.
 What is done: that step is given a signature in which these arguments are parameters, and their shapes by name.
-Can go: with torch 2.13; 2.14 exports the same models without it (run on 2.9.1, 2.10.0, 2.13.0, 2.14.0 and 2.15.0).
+Can go: with torch 2.13; 2.14 exports the same models without it (run on 2.7.1, 2.8.0, 2.9.1, 2.10.0, 2.13.0, 2.14.0
+and 2.15.0).
 """
 
 import inspect
@@ -18,15 +19,17 @@ from exportcompat.registry import PatchingSpec
 def with_named_arguments(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `_get_range_constraints` made to know the arguments behind `**` by name."""
 
-    def _get_range_constraints(mod: Any, export_artifact: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> Any:
+    def _get_range_constraints(
+        mod: Any, export_artifact: Any, args: Any, kwargs: Any, dynamic_shapes: Any, *rest: Any, **others: Any
+    ) -> Any:
         signature = inspect.signature(mod.forward if hasattr(mod, "forward") else mod)
         name = next((item.name for item in signature.parameters.values() if item.kind is item.VAR_KEYWORD), None)
         extra = [key for key in kwargs or {} if key not in signature.parameters]
         if name is None or not extra or not isinstance(dynamic_shapes, dict) or name not in dynamic_shapes:
-            return original(mod, export_artifact, args, kwargs, dynamic_shapes)
+            return original(mod, export_artifact, args, kwargs, dynamic_shapes, *rest, **others)
         shapes = {key: value for key, value in dynamic_shapes.items() if key != name}
         shapes |= dynamic_shapes[name] or dict.fromkeys(extra)
-        return original(_taking(signature, extra), export_artifact, args, kwargs, shapes)
+        return original(_taking(signature, extra), export_artifact, args, kwargs, shapes, *rest, **others)
 
     return _get_range_constraints
 
@@ -48,7 +51,7 @@ SPECS = (
         id="torch-export-var-keyword",
         targets=("torch.export._trace:_get_range_constraints",),
         replacement=f"{__name__}:with_named_arguments",
-        requires=("torch>=2.9,<2.14",),
+        requires=("torch>=2.8,<2.14",),
         reason="Arguments that reach forward through **kwargs cannot have dynamic shapes: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/export/_trace.py",),
         proofs=("open_gpt",),
