@@ -12,7 +12,6 @@ from torch.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unfla
 
 from exportcompat import apply_patches
 from exportcompat.matrix._cases import find_case
-from exportcompat.matrix._decoders import Sample
 
 STATES = ["0.conv_state", "0.recurrent_state"]
 LEAVES = {
