@@ -41,8 +41,13 @@ def _axes(shapes: Any, kwargs: Any) -> list[Any]:
     from torch.utils._pytree import tree_leaves
 
     if isinstance(shapes, dict):
-        last = [name for name in kwargs if name in shapes]
-        shapes = {name: shapes[name] for name in (*(name for name in shapes if name not in last), *last)}
+        named: dict[str, Any] = {}
+        for name, item in shapes.items():
+            # Shapes of what is behind `**` are together under the name of that.
+            is_behind = name not in kwargs and isinstance(item, dict) and item and item.keys() <= kwargs.keys()
+            named |= item if is_behind else {name: item}
+        given = [name for name in kwargs if name in named]
+        shapes = {name: named[name] for name in (*(name for name in named if name not in given), *given)}
     found = tree_leaves(shapes, is_leaf=_is_axes)
     return [dict(enumerate(axes)) if isinstance(axes, (list, tuple)) else axes or {} for axes in found]
 
