@@ -1,8 +1,7 @@
 """The shapes of keyword arguments are given to other arguments when their order is not that of the signature.
 
-Symptom: `KeyError: 1` for a model whose `forward` takes the cache before the mask (BLOOM, Falcon, GPT-2, GPT-J, OPT),
-exported with the mask before the cache. Where the axes happen to have the same numbers, ranges are those of another
-argument.
+Symptom: `KeyError: 1` for a model whose `forward` takes the cache before the mask (BLOOM), exported with the mask
+before the cache.
 Cause: when torch collects the range of each axis it puts the arguments into the order of the signature, while the
 graph has them in the order of the call.
 What is done: that step is given the arguments in the order of the graph.

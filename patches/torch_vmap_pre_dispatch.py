@@ -45,7 +45,7 @@ SPECS = (
             "https://github.com/pytorch/pytorch/blob/v2.8.0/torch/_functorch/apis.py",
             "https://github.com/pytorch/pytorch/blob/v2.9.1/torch/_functorch/predispatch.py",
         ),
-        proofs=("vmap_gpt", "vmap_gpt:1,5,1"),
+        proofs=("vmap_gpt",),
         kind="wrap",
     ),
 )
