@@ -48,6 +48,11 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "llama_longrope": ("Llama, longrope, limit 16", "Llama", {"rope_scaling": _LONGROPE}),
     "mistral": ("Mistral", "Mistral", {"sliding_window": None}),
     "mixtral": ("Mixtral, 4 experts", "Mixtral", {"num_local_experts": 4}),
+    "mixtral_beyond": (
+        "Mixtral, texts longer than its positions",
+        "Mixtral",
+        {"num_local_experts": 4, "max_position_embeddings": 16},
+    ),
     "qwen2": ("Qwen2", "Qwen2", {}),
     "qwen2_dynamic": ("Qwen2, dynamic NTK, limit 16", "Qwen2", _DYNAMIC),
     "qwen2_moe": ("Qwen2-MoE, 4 experts", "Qwen2Moe", {**_EXPERTS, "shared_expert_intermediate_size": 16}),

@@ -69,7 +69,9 @@ class _AllHit(TorchFunctionMode):  # type: ignore[misc]  # torch has no types fo
             return result
         if func is torch.Tensor.numel:
             return torch.sym_max(result, 1)
-        return tuple(torch.sym_max(size, 1) for size in result) if func is torch.Tensor.shape.__get__ else result
+        # The getter is a new object each time it is asked for.
+        is_shape = func == torch.Tensor.shape.__get__
+        return tuple(torch.sym_max(size, 1) for size in result) if is_shape else result
 
 
 def _kept_axis(func: Any, item: Any) -> Any:

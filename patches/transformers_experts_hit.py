@@ -10,19 +10,26 @@ Can go: with transformers 4.x; from 5.0 on experts are one operator (see `expert
 
 from exportcompat.registry import PatchingSpec
 
-SPECS = (
-    PatchingSpec(
+_SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/{}"
+
+
+def _variant(releases: str, proofs: tuple[str, ...], source: str) -> PatchingSpec:
+    return PatchingSpec(
         id="experts-hit-loop",
         targets=tuple(
             f"mentioning(transformers:{name})" for name in ("expert_hit", "expert_hitted", "token_indices", "top_x")
         ),
         replacement="exportcompat.patches._expert_loop:over_all_experts",
-        requires=("transformers>=4.44,<5.0", "torch>=2.6"),
+        requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Experts are run in a loop over those that were hit, which depends on data: no graph.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/mixtral/modeling_mixtral.py",
-        ),
-        proofs=("qwen2_moe", "deepseek_v3"),
+        upstream=(source,),
+        proofs=proofs,
         kind="wrap",
-    ),
+    )
+
+
+SPECS = (
+    # Mixtral and Qwen-MoE run all of their experts here.
+    _variant(">=4.44,<4.52", ("jamba",), _SOURCE.format("v4.44.2", "jamba/modeling_jamba.py")),
+    _variant(">=4.52,<5.0", ("qwen2_moe", "deepseek_v3"), _SOURCE.format("v4.57.6", "mixtral/modeling_mixtral.py")),
 )

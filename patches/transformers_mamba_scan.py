@@ -19,16 +19,25 @@ from exportcompat.registry import PatchingSpec
 
 def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward` of a mixer of Mamba's shape that continues from its states while it is traced."""
+    import torch
+
     from ._linear_states import convolved, keep, states, unpadded, while_traced
 
     def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
+        is_rewritten = not hasattr(self, "slow_forward")
+        if is_rewritten and self.in_proj.bias is not None:
+            raise ValueError(
+                f"spec 'mamba-continued-scan': {type(self).__name__} has a bias in in_proj, which padded tokens get "
+                "from transformers 5.15 on; that is not handled. Exclude the id, or export with transformers 5.14"
+            )
         conv_state, state = states(cache, self.layer_idx)
         inputs, gate = self.in_proj(hidden).chunk(2, dim=-1)
         outputs, conv_state = convolved(self.conv1d, unpadded(inputs, mask).transpose(1, 2), conv_state)
         inputs = unpadded(self.act(outputs).transpose(1, 2), mask)
         outputs, state = _scanned(self, inputs, state)
         keep(cache, self.layer_idx, conv_state, state)
-        return self.out_proj(((outputs + inputs * self.D) * self.act(gate)).to(hidden.dtype))
+        gate = torch.nn.functional.silu(gate) if is_rewritten else self.act(gate)
+        return self.out_proj(((outputs + inputs * self.D) * gate).to(hidden.dtype))
 
     return while_traced(original, traced)
 

@@ -41,7 +41,7 @@ SPECS = (
         upstream=(
             "https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/models/qwen2/modeling_qwen2.py",
         ),
-        proofs=("qwen2_dynamic",),
+        proofs=("mixtral_beyond",),
         kind="wrap",
     ),
 )
