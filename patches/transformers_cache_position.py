@@ -1,10 +1,11 @@
 """A model counts its tokens from 0 although there is a past, unless it is told where they are.
 
 Symptom: a graph of Gemma2 in 4.44 is wrong wherever the cache is filled; so is an eager call without
-`cache_position`, which `generate` always passes. No client of an exported decoder does.
+`cache_position`, which `generate` always passes. No client of an exported decoder does. Mamba, Mamba2 and Jamba to 5.3
+refuse a cache without it, or count from 0 too.
 Cause: `cache_position` defaults to `arange(0, new)`, which makes the causal mask that of a prompt.
 What is done: while it is traced, the default begins at the length of the cache.
-Can go: with transformers 4.44.
+Can go: with transformers 4.44 for Gemma2, and with 5.3 for the others, after which no model takes the argument.
 """
 
 import inspect
@@ -24,28 +25,37 @@ def counting_from_past(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = signature.bind(self, *args, **kwargs).arguments
-        past, ids = given.get("past_key_values"), given.get("input_ids")
+        ids, past = given.get("input_ids"), given.get("cache_params", given.get("past_key_values"))
         tokens: Any = given.get("inputs_embeds") if ids is None else ids
         if given.get("cache_position") is not None or past is None or not is_traced(tokens):
             return original(self, *args, **kwargs)
-        begin = past.get_seq_length()
+        # A cache of states alone does not count; only whether there is a past is asked of the positions then.
+        begin = past.get_seq_length() if hasattr(past, "get_seq_length") else 0
         given["cache_position"] = torch.arange(begin, begin + tokens.shape[1], device=tokens.device)
         return original(**given)
 
     return forward
 
 
-SPECS = (
-    PatchingSpec(
-        id="cache-position-default",
-        targets=("transformers.models.gemma2.modeling_gemma2:Gemma2Model.forward",),
+def _spec(spec_id: str, target: str, releases: str, proof: str, source: str) -> PatchingSpec:
+    return PatchingSpec(
+        id=spec_id,
+        targets=(f"transformers.models.{target}.forward",),
         replacement=f"{__name__}:counting_from_past",
-        requires=("transformers>=4.44,<4.45", "torch>=2.6"),
-        reason="Tokens are counted from 0 although there is a past: wrong wherever the cache is filled.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/models/gemma2/modeling_gemma2.py",
-        ),
-        proofs=("gemma2_window",),
+        requires=(f"transformers{releases}", "torch>=2.6"),
+        reason="Tokens are counted from 0 although there is a past, or a cache is refused: no graph, or wrong.",
+        upstream=(f"https://github.com/huggingface/transformers/blob/{source}",),
+        proofs=(proof,),
         kind="wrap",
-    ),
+    )
+
+
+_GEMMA2 = "v4.44.2/src/transformers/models/gemma2/modeling_gemma2.py"
+_MAMBA = "v4.57.6/src/transformers/models/mamba/modeling_mamba.py"
+
+SPECS = (
+    _spec("cache-position-default", "gemma2.modeling_gemma2:Gemma2Model", ">=4.44,<4.45", "gemma2_window", _GEMMA2),
+    _spec("mamba-cache-position", "mamba.modeling_mamba:MambaModel", ">=4.44,<5.4", "mamba", _MAMBA),
+    _spec("mamba2-cache-position", "mamba2.modeling_mamba2:Mamba2Model", ">=4.44,<5.4", "mamba2", _MAMBA),
+    _spec("jamba-cache-position", "jamba.modeling_jamba:JambaModel", ">=4.44,<5.4", "jamba", _MAMBA),
 )
