@@ -152,6 +152,6 @@ def _spec(cls: str, requires: str, proof: str) -> PatchingSpec:
 SPECS = (
     _spec("transformers.cache_utils:MambaCache", "transformers>=4.44,<4.54", "mamba"),
     _spec(f"{_MODELS}.mamba.modeling_mamba:MambaCache", "transformers>=4.54,<5.5", "mamba"),
-    _spec(f"{_MODELS}.mamba2.modeling_mamba2:Mamba2Cache", "transformers>=4.44,<5.5", "mamba2"),
+    _spec(f"{_MODELS}.mamba2.modeling_mamba2:Mamba2Cache", "transformers>=4.52,<5.5", "mamba2"),
     _spec(f"{_MODELS}.jamba.modeling_jamba:HybridMambaAttentionDynamicCache", "transformers>=4.44,<5.5", "jamba"),
 )
