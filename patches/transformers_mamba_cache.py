@@ -35,9 +35,24 @@ class StatesLayout:
     stacked: bool = field(default=False, compare=False)
 
 
-def node(original: Any) -> dict[str, Any]:
-    """Return the arguments of `torch.utils._pytree.register_pytree_node` for a class of such caches."""
+def mamba_node(original: Any) -> dict[str, Any]:
+    """Return the arguments of `torch.utils._pytree.register_pytree_node` for the cache of Mamba."""
+    return _node("MambaCache")
+
+
+def mamba2_node(original: Any) -> dict[str, Any]:
+    """Return those for the cache of Mamba2."""
+    return _node("Mamba2Cache")
+
+
+def jamba_node(original: Any) -> dict[str, Any]:
+    """Return those for the cache of Jamba."""
+    return _node("HybridMambaAttentionDynamicCache")
+
+
+def _node(name: str) -> dict[str, Any]:
     return {
+        "serialized_type_name": f"exportcompat.{name}",
         "flatten_fn": flatten,
         "unflatten_fn": unflatten,
         "flatten_with_keys_fn": flatten_with_keys,
@@ -140,7 +155,7 @@ def _spec(cls: str, requires: str, proof: str) -> PatchingSpec:
     return PatchingSpec(
         id=f"{proof}-cache-pytree",
         targets=(f"pytree({cls})",),
-        replacement=f"{__name__}:node",
+        replacement=f"{__name__}:{proof}_node",
         requires=(requires, "torch>=2.6"),
         reason=_REASON,
         upstream=_UPSTREAM,

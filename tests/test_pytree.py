@@ -255,9 +255,9 @@ def test_a_layer_of_another_class(position: int) -> None:
     with apply_patches(include=ID), pytest.raises(TypeError) as caught:
         pytree.tree_flatten(cache)
     assert str(caught.value) == (
-        f"spec 'dynamic-cache-pytree': layer {position} of the cache is a OwnLayer; only DynamicLayer and "
-        "DynamicSlidingWindowLayer are flattened. Pass a cache of those, or register the class as a pytree node "
-        "yourself and exclude this id"
+        f"spec 'dynamic-cache-pytree': layer {position} of the cache is a OwnLayer; only DynamicLayer, "
+        "DynamicSlidingWindowLayer, LinearAttentionLayer, LinearAttentionAndFullAttentionLayer, DummyLayer are "
+        "flattened. Pass a cache of those, or register the class as a pytree node yourself and exclude this id"
     )
 
 
