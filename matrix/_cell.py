@@ -20,6 +20,7 @@ from exportcompat.registry import ExportCompatError, installed_version
 
 from ._cases import CASES, Case
 from ._decoders import Sample
+from ._files import write_json
 
 SCHEMA = 1
 TIMEOUT = 300
@@ -101,10 +102,7 @@ class Results:
         """Add a result and write the file."""
         self.rows[case.name] = {**row, "key": key(case, self.versions), "date": time.strftime("%Y-%m-%d")}
         content = {"schema": SCHEMA, "versions": self.versions, "cases": dict(sorted(self.rows.items()))}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-        part.replace(self.path)
+        write_json(self.path, content)
 
     def _read(self) -> dict[str, dict[str, Any]]:
         if not self.path.exists():

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError, PatchingSpec
 
+from ._files import write_json
 from ._process import run_check
 
 _TOOLS = ("onnx", "onnxscript", "onnxruntime")
@@ -76,7 +76,7 @@ class Probes:
             together = without if without["state"] == "absent" else run_check(case, patched=True, python=python)
             problem = "; ".join(without["problems"][:1])
             self._known[key] = [without["state"], together["state"], problem]
-            self._write()
+            write_json(self._file, self._known)
         return Answer(*self._known[key])
 
     def _python(self, found: Mapping[str, str]) -> str:
@@ -103,12 +103,6 @@ class Probes:
             # There is none yet, or it was cut short: everything is asked again.
             return {}
         return known
-
-    def _write(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        part = self._file.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(self._known, indent=1) + "\n", "utf-8")
-        part.replace(self._file)
 
 
 def _digest(spec_id: str) -> str:

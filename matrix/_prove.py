@@ -12,6 +12,7 @@ from exportcompat.registry import PatchingSpec, fingerprint, installed_version, 
 
 from ._cases import parse_proof
 from ._check import Outcome, check, quiet
+from ._files import write_json
 
 Lock = dict[str, dict[str, Any]]
 
@@ -66,10 +67,7 @@ def _record(lock: Path, spec: PatchingSpec) -> None:
         if release not in releases:
             releases.append(release)
             releases.sort(key=lambda text: [int(part) for part in text.split(".")])
-    text = json.dumps({target: dict(sorted(known[target].items())) for target in sorted(known)}, indent=1) + "\n"
-    part = lock.with_suffix(".part")
-    part.write_text(text, "utf-8")
-    part.replace(lock)
+    write_json(lock, {target: dict(sorted(known[target].items())) for target in sorted(known)})
 
 
 def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str, str]]:
