@@ -1,7 +1,6 @@
 """One cell: every case on the installed versions, in processes of their own, with a result file that is resumed."""
 
 import fnmatch
-import hashlib
 import json
 import multiprocessing
 import os
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exportcompat import plan
 from exportcompat._extras import require
 from exportcompat._replay import first_line
 from exportcompat.registry import ExportCompatError, installed_version
@@ -21,13 +19,13 @@ from exportcompat.registry import ExportCompatError, installed_version
 from ._cases import CASES, Case
 from ._decoders import Sample
 from ._files import write_json
+from ._key import key
 
 SCHEMA = 1
 TIMEOUT = 300
 """Seconds after which a check has failed."""
 
 _PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
-_SOURCES = ("_cases.py", "_check.py", "_decoders.py", "_models.py", "_state.py", "_variants.py", "models/tiny_gpt.py")
 
 
 def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool) -> int:
@@ -96,11 +94,12 @@ class Results:
 
     def is_current(self, case: Case) -> bool:
         """Say whether there is a result, and all that it depends on is as it was."""
-        return self.rows.get(case.name, {}).get("key") == key(case, self.versions)
+        row = self.rows.get(case.name)
+        return row is not None and row.get("key") == key(case, self.versions, row)
 
     def add(self, case: Case, row: dict[str, Any]) -> None:
         """Add a result and write the file."""
-        self.rows[case.name] = {**row, "key": key(case, self.versions), "date": time.strftime("%Y-%m-%d")}
+        self.rows[case.name] = {**row, "key": key(case, self.versions, row), "date": time.strftime("%Y-%m-%d")}
         content = {"schema": SCHEMA, "versions": self.versions, "cases": dict(sorted(self.rows.items()))}
         write_json(self.path, content)
 
@@ -116,18 +115,6 @@ class Results:
             raise ExportCompatError(f"{self.path} is no result file of schema {SCHEMA}; move it away and run again")
         cases: dict[str, dict[str, Any]] = content["cases"]
         return cases
-
-
-def key(case: Case, found: dict[str, str]) -> str:
-    """Return a digest of what a result depends on: versions, checks, and the modules of the specs that apply."""
-    from exportcompat import patches
-
-    here, specs = Path(__file__).parent, Path(patches.__path__[0])
-    here_too = {item.spec.replacement.partition(":")[0].rpartition(".")[2] for item in plan() if item.applies}
-    files = [here / name for name in _SOURCES] + [specs / f"{name}.py" for name in sorted(here_too)]
-    parts = [case.name, *(f"{name} {text}" for name, text in sorted(found.items()))]
-    texts = [file.read_text("utf-8") for file in files]
-    return hashlib.sha256("\0".join([*parts, *texts]).encode()).hexdigest()[:16]
 
 
 def _checked(cases: list[Case], jobs: int) -> Iterator[tuple[Case, dict[str, Any]]]:

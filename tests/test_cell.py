@@ -9,7 +9,7 @@ import pytest
 
 from exportcompat.matrix import _cell
 from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._cell import Results, both, chosen, key, run_cell
+from exportcompat.matrix._cell import Results, both, chosen, run_cell
 from exportcompat.registry import ExportCompatError, MissingExtraError
 
 VERSIONS = dict.fromkeys(("python", "onnx", "onnxscript", "onnxruntime"), "1.0") | {
@@ -35,14 +35,6 @@ def test_a_result_is_written_at_once_and_known_afterwards(tmp_path: Path) -> Non
 def test_other_versions_make_a_result_old(tmp_path: Path) -> None:
     Results(tmp_path, VERSIONS).add(LLAMA, ROW)
     assert not Results(tmp_path, {**VERSIONS, "onnx": "2.0"}).is_current(LLAMA)
-
-
-def test_a_key_depends_on_case_and_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    before = key(LLAMA, VERSIONS)
-    assert before == key(LLAMA, dict(reversed(VERSIONS.items())))
-    assert before != key(CASES["tiny_gpt"], VERSIONS)
-    monkeypatch.setattr(_cell, "_SOURCES", _cell._SOURCES[1:])
-    assert before != key(LLAMA, VERSIONS)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 40, -3])

@@ -1,0 +1,117 @@
+"""What a result depends on: a change elsewhere leaves it as it is."""
+
+import ast
+import hashlib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache, partial
+from inspect import getsource, isfunction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import exportcompat
+from exportcompat import patches, plan
+
+from ._models import SETTINGS, SIZES
+
+if TYPE_CHECKING:
+    from ._cases import Case
+
+_MATRIX = Path(__file__).parent
+_CHECK = (
+    *(_MATRIX / name for name in ("_check.py", "_decoders.py", "_pairs.py", "_state.py", "_variants.py")),
+    *(_MATRIX / "models" / name for name in ("_decoder.py", "tiny_gpt.py")),
+    *(Path(exportcompat.__path__[0]) / name for name in ("_decoder.py", "_discrepancy.py", "_verify.py")),
+)
+_NO_EXPORT = ("absent", "unsupported")
+
+
+def key(case: "Case", versions: Mapping[str, str], row: Mapping[str, Any]) -> str:
+    """Return a digest of what a result depends on.
+
+    That is: the versions, the definition of the case, the source of the check, which specs apply and where they write,
+    and the source of those that the export used. A spec that was applied and never reached can change without making
+    the result old. Nothing is known of what a broken export would reach, so that depends on every spec that applies.
+
+    Args:
+        case: the case.
+        versions: versions of packages by name.
+        row: the result.
+    """
+    parts = [*_definition(case), *(f"{name} {text}" for name, text in sorted(versions.items()))]
+    if row["state"] not in _NO_EXPORT:
+        parts += [_source(path) for path in _CHECK]
+        parts += _specs(row.get("used") if row["state"] in ("native", "patched") else None)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _definition(case: "Case") -> list[str]:
+    """Return the name of a case, how its model is made, from which settings, and in which surroundings."""
+    make = case.make if isinstance(case.make, partial) else partial(case.make)
+    settings = [SETTINGS[name] for name in make.args if name in SETTINGS]
+    functions = [make.func, *([case.around] if isfunction(case.around) else [])]
+    data = repr([case.name, case.exclude, make.args, settings, SIZES if settings else None])
+    return [data, *(_code(getsource(function)) for function in functions)]
+
+
+def _specs(used: list[str] | None) -> Iterator[str]:
+    for spec_id, targets, module in _applying():
+        yield f"{spec_id} {targets}"
+        if used is None or spec_id in used:
+            yield from map(_source, _modules(module))
+
+
+@lru_cache(maxsize=1)
+def _applying() -> list[tuple[str, str, str]]:
+    """Return id, targets and module of each spec that applies to what is installed."""
+    specs = [item.spec for item in plan() if item.applies]
+    return [
+        (
+            spec.id,
+            " ".join(target.text for target in spec.places),
+            spec.replacement.partition(":")[0].rpartition(".")[2],
+        )
+        for spec in specs
+    ]
+
+
+def _modules(name: str) -> list[Path]:
+    """Return the file of a spec's replacement, and those that it imports from beside it."""
+    found, queue = list[str](), [name]
+    while queue:
+        current = queue.pop()
+        if current not in found:
+            found.append(current)
+            queue += _neighbours(current)
+    return [_path(item) for item in sorted(found)]
+
+
+@lru_cache(maxsize=None)
+def _neighbours(name: str) -> list[str]:
+    nodes = ast.walk(ast.parse(_path(name).read_text("utf-8")))
+    return [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module]
+
+
+def _path(name: str) -> Path:
+    return Path(patches.__path__[0]) / f"{name}.py"
+
+
+@lru_cache(maxsize=None)
+def _source(path: Path) -> str:
+    """Return the code of a file without comments, docstrings and layout."""
+    return _code(path.read_text("utf-8"))
+
+
+def _code(text: str) -> str:
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [item for item in body if not _is_record(item)]  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+def _is_record(node: ast.AST) -> bool:
+    """Say whether a statement is a text, or the records of specs, whose part that matters is known from the plan."""
+    if isinstance(node, ast.Assign):
+        return [ast.unparse(target) for target in node.targets] == ["SPECS"]
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

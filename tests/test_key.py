@@ -1,0 +1,107 @@
+"""The key of a result: what makes it old, and what does not."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exportcompat import patches, plan
+from exportcompat.matrix import _key
+from exportcompat.matrix._cases import CASES
+from exportcompat.matrix._key import key
+from exportcompat.matrix._models import SETTINGS
+
+VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0"}
+LLAMA = CASES["llama"]
+ROW: dict[str, Any] = {"state": "patched", "used": ["torch-sdpa-masked-rows"]}
+Change = Callable[[str, str, str], None]
+
+
+@pytest.fixture
+def change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Change]:
+    """Copy the specs, and return a function that changes a text in one module of the copy."""
+    folder = tmp_path / "patches"
+    shutil.copytree(patches.__path__[0], folder)
+    monkeypatch.setattr(_key, "_path", lambda name: folder / f"{name}.py")
+    # The other versions of this process are those of a cell that has both.
+    specs = plan({"torch": "2.13.0", "transformers": "5.23.0"})
+    monkeypatch.setattr(_key, "plan", lambda: specs)
+
+    def change(name: str, old: str, new: str) -> None:
+        path = folder / f"{name}.py"
+        text = path.read_text("utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), "utf-8")
+        forget()
+
+    forget()
+    yield change
+    forget()
+
+
+def forget() -> None:
+    for function in (_key._applying, _key._neighbours, _key._source):
+        function.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["torch_sdpa_masked_rows", "_tracing"], ids=["its source", "what it imports"])
+def test_a_spec_that_was_used_makes_a_result_old(change: Change, name: str) -> None:
+    before = key(LLAMA, VERSIONS, ROW)
+    change(name, "return ", "return not ")
+    assert key(LLAMA, VERSIONS, ROW) != before
+
+
+@pytest.mark.parametrize("other", [("another-id", "pkg:function", "_tracing"), ("torch-sdpa", "pkg:other", "_tracing")])
+def test_one_more_spec_or_another_target_does(monkeypatch: pytest.MonkeyPatch, other: tuple[str, str, str]) -> None:
+    monkeypatch.setattr(_key, "_applying", lambda: [("torch-sdpa", "pkg:function", "_tracing")])
+    before = key(LLAMA, VERSIONS, ROW)
+    monkeypatch.setattr(_key, "_applying", lambda: [other])
+    assert key(LLAMA, VERSIONS, ROW) != before
+
+
+def test_a_spec_that_was_not_used_does_not(change: Change) -> None:
+    before, broken = key(LLAMA, VERSIONS, ROW), key(LLAMA, VERSIONS, {"state": "fails", "used": []})
+    change("transformers_alibi_slice", "return ", "return not ")
+    assert key(LLAMA, VERSIONS, ROW) == before
+    # What a broken export would reach is not known.
+    assert key(LLAMA, VERSIONS, {"state": "fails", "used": []}) != broken
+
+
+def test_comments_texts_and_ranges_do_not(change: Change) -> None:
+    before = key(LLAMA, VERSIONS, ROW)
+    change("torch_sdpa_masked_rows", "SPECS = (", "# A reason.\n\nSPECS = (")
+    change("torch_sdpa_masked_rows", "Symptom: ", "Symptom: often, ")
+    change("torch_sdpa_masked_rows", "SPECS = (", "SPECS = (\n    # One more.\n")
+    assert key(LLAMA, VERSIONS, ROW) == before
+
+
+def test_versions_and_cases_do() -> None:
+    before = key(LLAMA, VERSIONS, ROW)
+    assert before == key(LLAMA, dict(reversed(VERSIONS.items())), ROW)
+    assert before == key(dataclasses.replace(LLAMA, title="Another title"), VERSIONS, ROW)
+    assert before != key(LLAMA, {**VERSIONS, "torch": "2.14.0"}, ROW)
+    others = [CASES["tiny_gpt"], CASES["llama_eager"], dataclasses.replace(LLAMA, exclude=("rotary",))]
+    others.append(dataclasses.replace(LLAMA, make=partial(other_make, "llama", None)))
+    assert len({before, *(key(case, VERSIONS, ROW) for case in others)}) == 5
+
+
+def test_settings_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, other = key(LLAMA, VERSIONS, ROW), key(CASES["gemma"], VERSIONS, ROW)
+    monkeypatch.setattr(_key, "SETTINGS", {**SETTINGS, "llama": ("Llama", "Llama", {"hidden_size": 48})})
+    assert key(LLAMA, VERSIONS, ROW) != before
+    assert key(CASES["gemma"], VERSIONS, ROW) == other
+
+
+def test_a_model_that_is_not_there_depends_on_no_spec(change: Change) -> None:
+    row = {"state": "absent"}
+    before = key(LLAMA, VERSIONS, row)
+    change("torch_sdpa_masked_rows", "return ", "return not ")
+    assert key(LLAMA, VERSIONS, row) == before
+
+
+def other_make(*arguments: Any) -> Any:
+    raise NotImplementedError(arguments)
