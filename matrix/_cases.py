@@ -8,8 +8,8 @@ from functools import partial
 
 from exportcompat.registry import ExportCompatError
 
-from ._decoders import SEED, Decoder, Sample
-from ._models import SETTINGS, exists, make_causal, make_pairs, make_tiny_gpt
+from ._decoders import SEED, Decoder, HybridDecoder, Sample, SlidingDecoder
+from ._models import SETTINGS, exists, make_causal, make_pairs, make_static, make_tiny_gpt
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,13 @@ def _has_registration() -> bool:
     from torch.utils._pytree import SUPPORTED_NODES
 
     return caches.DynamicCache in SUPPORTED_NODES or _registration() is not None
+
+
+def _slides_without_counting() -> bool:
+    """Say whether layers of a fixed size that slide go by tensors alone; to 4.55 they do."""
+    import transformers.cache_utils as caches
+
+    return hasattr(caches, "HybridCache") and not hasattr(caches, "DynamicSlidingWindowLayer")
 
 
 def _registration() -> Callable[[], None] | None:
@@ -97,6 +104,19 @@ def _models() -> Iterator[Case]:
 _ALL = (
     Case("tiny_gpt", "tiny GPT (plain torch)", make_tiny_gpt, shown=True),
     *_models(),
+    Case("llama_static", "Llama, cache of fixed size", partial(make_static, "llama")),
+    Case(
+        "mistral_ring",
+        "Mistral, cache of fixed size for a window of 64",
+        partial(make_static, "mistral", SlidingDecoder, sliding_window=64),
+        _slides_without_counting,
+    ),
+    Case(
+        "gemma2_hybrid",
+        "Gemma2, cache of fixed size, every second layer for a window of 64",
+        partial(make_static, "gemma2_window", HybridDecoder, sliding_window=64),
+        _slides_without_counting,
+    ),
     Case("llama_pairs", "Llama, cache filled by a wrapper", partial(make_pairs, "llama")),
     Case(
         "llama_official",

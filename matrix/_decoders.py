@@ -157,6 +157,8 @@ class TransformersDecoder(Decoder):
     What a cache holds, and which of its axes grow, is read off caches that the model has filled.
     """
 
+    _arguments: tuple[str, ...] = ("input_ids", "attention_mask", "position_ids")
+
     @property
     def past_argument(self) -> str:  # type: ignore[override]
         # Mamba's own caches and outputs have another name.
@@ -224,11 +226,71 @@ class TransformersDecoder(Decoder):
         return DynamicCache(config=self.model.config) if takes_config else DynamicCache()
 
     def _accepted(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in inputs.items() if name in self._parameters}
+        return {name: value for name, value in inputs.items() if name in self._parameters and name in self._arguments}
 
     @property
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(self.model.forward).parameters
+
+
+class StaticDecoder(TransformersDecoder):
+    """A causal language model with a cache of fixed size, `LENGTH` tokens."""
+
+    LENGTH = 64
+    CLASS = "StaticCache"
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        # Whoever cannot make the cache has no such decoder.
+        self.empty_cache(1)
+    _arguments = (*TransformersDecoder._arguments, "cache_position")
+
+    def tokens(self, sample: Sample) -> dict[str, Any]:
+        import torch
+
+        past = sample.past or 0
+        # Before 5.4 the model is told where its tokens go; later the cache itself counts.
+        position = {"cache_position": torch.arange(past, past + sample.new)}
+        return {**super().tokens(sample), **self._accepted(position)}
+
+    def dynamic_shapes(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        position = {"cache_position": {0: "sequence"}} if "cache_position" in inputs else {}
+        return {**super().dynamic_shapes(inputs), **position}
+
+    def cache(self, batch: int, past: int) -> Any:
+        from torch.utils._pytree import tree_map
+
+        from exportcompat import apply_patches
+
+        cache = super().cache(batch, past or 1)
+        with apply_patches():
+            return cache if past else tree_map(lambda leaf: leaf * 0, cache)
+
+    def empty_cache(self, batch: int) -> Any:
+        import transformers.cache_utils as caches
+
+        cls = getattr(caches, self.CLASS)
+        known = inspect.signature(cls.__init__).parameters
+        # 4.45-4.48 take either name of the batch and warn about the older one.
+        size = "batch_size" if "batch_size" in known else "max_batch_size"
+        options = {size: batch, "max_cache_len": self.LENGTH, "device": "cpu", "dtype": self.model.dtype}
+        is_open = "kwargs" in known
+        return cls(config=self.model.config, **{name: options[name] for name in options if is_open or name in known})
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        return self._cached(inputs, cache)
+
+
+class SlidingDecoder(StaticDecoder):
+    """A causal language model whose layers all keep a window; `LENGTH` must fit in."""
+
+    CLASS = "SlidingWindowCache"
+
+
+class HybridDecoder(StaticDecoder):
+    """A causal language model of which some layers keep a window; `LENGTH` must fit in."""
+
+    CLASS = "HybridCache"
 
 
 class PairsDecoder(TransformersDecoder):

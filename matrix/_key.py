@@ -49,7 +49,7 @@ def _definition(case: "Case") -> list[str]:
     make = case.make if isinstance(case.make, partial) else partial(case.make)
     settings = [SETTINGS[name] for name in make.args if name in SETTINGS]
     functions = [make.func, *([case.around] if isfunction(case.around) else [])]
-    data = repr([case.name, case.exclude, make.args, settings, SIZES if settings else None])
+    data = repr([case.name, case.exclude, make.args, make.keywords, settings, SIZES if settings else None])
     return [data, *(_code(getsource(function)) for function in functions)]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ._decoders import Decoder, OpenPlainDecoder, PairsDecoder, PlainDecoder, TransformersDecoder
+from ._decoders import Decoder, OpenPlainDecoder, PairsDecoder, PlainDecoder, StaticDecoder, TransformersDecoder
 
 SIZES: Mapping[str, Any] = {
     "vocab_size": 128,
@@ -139,16 +139,17 @@ def _config_class(name: str) -> Any:
     )
 
 
-def make_causal(name: str, attention: str | None = None) -> Decoder:
+def make_causal(name: str, attention: str | None = None, **settings: Any) -> Decoder:
     """Build a causal language model of transformers.
 
     Args:
         name: a key of `SETTINGS`.
         attention: implementation of attention; None for the default.
+        settings: what the configuration has beside or instead of `SETTINGS`.
     """
     from transformers import AutoModelForCausalLM
 
-    config = _config_class(name)(**{**SIZES, **SETTINGS[name][2]})
+    config = _config_class(name)(**{**SIZES, **SETTINGS[name][2], **settings})
     options = {} if attention is None else {"attn_implementation": attention}
     return TransformersDecoder(AutoModelForCausalLM.from_config(config, **options))
 
@@ -163,6 +164,11 @@ def make_tiny_gpt(variant: str = "") -> Decoder:
     decoder = {"stateful": StatefulDecoder, "open": OpenDecoder}.get(variant, GPTDecoder)
     plain = OpenPlainDecoder if variant == "open" else PlainDecoder
     return plain(decoder(gpt(GPTConfig(128, 32, n_layers=2, n_heads=4, n_positions=256, n_kv_heads=2))))
+
+
+def make_static(name: str, decoder: type[StaticDecoder] = StaticDecoder, **settings: Any) -> Decoder:
+    """Build a causal language model whose cache has a fixed size."""
+    return decoder(make_causal(name, **settings).model)
 
 
 def make_pairs(name: str) -> Decoder:

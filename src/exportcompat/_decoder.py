@@ -80,7 +80,10 @@ class OnnxDecoder:
         return self._tokens
 
     def empty_cache(self, batch: int) -> dict[str, Any]:
-        """Return keys and values of length 0, `(batch, kv_heads, 0, head_dim)` each, in the dtype of the file."""
+        """Return keys and values of length 0, `(batch, kv_heads, 0, head_dim)` each, in the dtype of the file.
+
+        A cache of fixed size is full of zeros.
+        """
         torch = require("torch", "torch")
         return {
             known: torch.zeros(_empty(self._file.inputs[name], batch), dtype=self._file.dtype(name))
@@ -108,8 +111,8 @@ def dotted(name: str) -> str:
 
 
 def _empty(shape: Sequence[Any], batch: int) -> list[int]:
-    """Return a shape with the batch, and 0 for every other axis that has a name."""
-    named = "batch" in shape
+    """Return a shape with the batch, and 0 for every other axis that has a name; one axis alone holds counters."""
+    named = "batch" in shape or len(shape) == 1
     return [
         batch if size == "batch" or (axis == 0 and not named) else size if isinstance(size, int) else 0
         for axis, size in enumerate(shape)

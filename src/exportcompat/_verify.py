@@ -122,8 +122,15 @@ def _mask(schedule: Schedule, past: int, new: int) -> Any:
 
 
 def _inputs(tokens: Any, mask: Any, past: int) -> dict[str, Any]:
+    torch = require("torch", "torch")
     positions = (mask.cumsum(1) - 1).clamp(min=0)[:, past:]
-    return {"input_ids": tokens, "attention_mask": mask, "position_ids": positions.contiguous()}
+    return {
+        "input_ids": tokens,
+        "attention_mask": mask,
+        "position_ids": positions.contiguous(),
+        # Where in the cache the tokens go; older releases need to be told for a cache of fixed size.
+        "cache_position": torch.arange(past, past + tokens.shape[1]),
+    }
 
 
 def _row(
