@@ -243,6 +243,7 @@ class StaticDecoder(TransformersDecoder):
         super().__init__(model)
         # Whoever cannot make the cache has no such decoder.
         self.empty_cache(1)
+
     _arguments = (*TransformersDecoder._arguments, "cache_position")
 
     def tokens(self, sample: Sample) -> dict[str, Any]:

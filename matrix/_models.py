@@ -99,6 +99,11 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8, "sliding_window": 8},
     ),
     "mamba": ("Mamba", "Mamba", {"state_size": 4, "conv_kernel": 4, "expand": 2, "time_step_rank": 4}),
+    "falcon_mamba": (
+        "FalconMamba",
+        "FalconMamba",
+        {"state_size": 4, "conv_kernel": 4, "expand": 2, "time_step_rank": 4},
+    ),
     "mamba2": (
         "Mamba2",
         "Mamba2",

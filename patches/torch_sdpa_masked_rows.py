@@ -14,7 +14,11 @@ from exportcompat.registry import PatchingSpec
 
 
 def zero_without_keys(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `scaled_dot_product_attention` made to give 0 for rows without any key while it is traced."""
+    """Return `scaled_dot_product_attention` made to give 0 for rows without any key while it is traced.
+
+    A mask that is learned loses its gradient: with one torch records another kernel, whose output has another layout
+    than what the graph is decomposed to (`Cannot view a tensor`, as for Doge).
+    """
     import torch
 
     from ._tracing import is_traced
@@ -22,10 +26,11 @@ def zero_without_keys(original: Callable[..., Any]) -> Callable[..., Any]:
     def scaled_dot_product_attention(
         query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
-        output = original(query, key, value, attn_mask, *args, **kwargs)
-        if attn_mask is None or attn_mask.dtype != torch.bool or not is_traced(query):
-            return output
-        return torch.where(attn_mask.any(dim=-1, keepdim=True), output, 0.0)
+        if attn_mask is None or not is_traced(query):
+            return original(query, key, value, attn_mask, *args, **kwargs)
+        mask = attn_mask.detach() if attn_mask.requires_grad else attn_mask
+        output = original(query, key, value, mask, *args, **kwargs)
+        return output if mask.dtype != torch.bool else torch.where(mask.any(dim=-1, keepdim=True), output, 0.0)
 
     return scaled_dot_product_attention
 

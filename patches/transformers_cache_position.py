@@ -56,6 +56,13 @@ _MAMBA = "v4.57.6/src/transformers/models/mamba/modeling_mamba.py"
 SPECS = (
     _spec("cache-position-default", "gemma2.modeling_gemma2:Gemma2Model", ">=4.44,<4.45", "gemma2_window", _GEMMA2),
     _spec("mamba-cache-position", "mamba.modeling_mamba:MambaModel", ">=4.44,<5.4", "mamba", _MAMBA),
-    _spec("mamba2-cache-position", "mamba2.modeling_mamba2:Mamba2Model", ">=4.52,<5.4", "mamba2", _MAMBA),
+    _spec(
+        "falcon-mamba-cache-position",
+        "falcon_mamba.modeling_falcon_mamba:FalconMambaModel",
+        ">=4.45,<5.4",
+        "falcon_mamba",
+        _MAMBA,
+    ),
+    _spec("mamba2-cache-position", "mamba2.modeling_mamba2:Mamba2Model", ">=4.48,<5.4", "mamba2", _MAMBA),
     _spec("jamba-cache-position", "jamba.modeling_jamba:JambaModel", ">=4.44,<5.4", "jamba", _MAMBA),
 )

@@ -24,6 +24,7 @@ _KNOWN = (
     "DynamicSlidingWindowLayer",
     "LinearAttentionLayer",
     "LinearAttentionAndFullAttentionLayer",
+    "LinearAttentionAndSlidingWindowAttentionLayer",
     "DummyLayer",
 )
 
@@ -163,7 +164,9 @@ def _empty(layout: LayerLayout) -> Any:
     from transformers import cache_utils
 
     cls = getattr(cache_utils, layout.name)
-    layer = cls() if layout.window is None else cls(sliding_window=layout.window)
+    options = {} if layout.window is None else {"sliding_window": layout.window}
+    numbers = [int(name.rpartition("_")[2]) for name in layout.leaves if name[-1].isdigit()]
+    layer = cls(**options, **({"number_of_states": 1 + max(numbers)} if numbers else {}))
     vars(layer).update({name: _own(value) for name, value in (layout.state or {}).items()})
     return layer
 

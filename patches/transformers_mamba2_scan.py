@@ -76,7 +76,7 @@ SPECS = (
         id="mamba2-continued-scan",
         targets=("transformers.models.mamba2.modeling_mamba2:Mamba2Mixer.forward",),
         replacement=f"{__name__}:continuing",
-        requires=("transformers>=4.52", "torch>=2.6"),
+        requires=("transformers>=4.48", "torch>=2.6"),
         reason="A Mamba2 layer ignores its state or takes one token, by ifs on the sampled length: wrong.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba2/modeling_mamba2.py",

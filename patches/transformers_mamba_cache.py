@@ -1,6 +1,7 @@
-"""The caches of Mamba, Mamba2 and Jamba to 5.4 are no pytree nodes.
+"""The caches of Mamba, FalconMamba, Mamba2 and Jamba to 5.4 are no pytree nodes.
 
-Symptom: `torch.export` refuses a `MambaCache`, `Mamba2Cache` or `HybridMambaAttentionDynamicCache` among the inputs.
+Symptom: `torch.export` refuses a `MambaCache`, `FalconMambaCache`, `Mamba2Cache` or `HybridMambaAttentionDynamicCache`
+among the inputs.
 What is done: inside the scope the leaves are, layer by layer, `0.conv_state` and `0.recurrent_state`, or `0.key` and
 `0.value` for attention. What else the cache has (sizes, `has_previous_state`) is kept for a round trip, and is no part
 of what is compared.
@@ -38,6 +39,11 @@ class StatesLayout:
 def mamba_node(original: Any) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for the cache of Mamba."""
     return _node("MambaCache")
+
+
+def falcon_mamba_node(original: Any) -> dict[str, Any]:
+    """Return those for the cache of FalconMamba."""
+    return _node("FalconMambaCache")
 
 
 def mamba2_node(original: Any) -> dict[str, Any]:
@@ -153,7 +159,7 @@ _MODELS = "transformers.models"
 
 def _spec(cls: str, requires: str, proof: str) -> PatchingSpec:
     return PatchingSpec(
-        id=f"{proof}-cache-pytree",
+        id=f"{proof.replace('_', '-')}-cache-pytree",
         targets=(f"pytree({cls})",),
         replacement=f"{__name__}:{proof}_node",
         requires=(requires, "torch>=2.6"),
@@ -167,6 +173,7 @@ def _spec(cls: str, requires: str, proof: str) -> PatchingSpec:
 SPECS = (
     _spec("transformers.cache_utils:MambaCache", "transformers>=4.44,<4.54", "mamba"),
     _spec(f"{_MODELS}.mamba.modeling_mamba:MambaCache", "transformers>=4.54,<5.5", "mamba"),
-    _spec(f"{_MODELS}.mamba2.modeling_mamba2:Mamba2Cache", "transformers>=4.52,<5.5", "mamba2"),
+    _spec(f"{_MODELS}.falcon_mamba.modeling_falcon_mamba:FalconMambaCache", "transformers>=4.54,<5.5", "falcon_mamba"),
+    _spec(f"{_MODELS}.mamba2.modeling_mamba2:Mamba2Cache", "transformers>=4.48,<5.5", "mamba2"),
     _spec(f"{_MODELS}.jamba.modeling_jamba:HybridMambaAttentionDynamicCache", "transformers>=4.44,<5.5", "jamba"),
 )

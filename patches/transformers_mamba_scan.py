@@ -91,6 +91,7 @@ SPECS = (
         id="mamba-continued-scan",
         targets=(
             f"{_MODELS}.mamba.modeling_mamba:MambaMixer.forward",
+            f"{_MODELS}.falcon_mamba.modeling_falcon_mamba:FalconMambaMixer.forward",
             f"{_MODELS}.jamba.modeling_jamba:JambaMambaMixer.forward",
         ),
         replacement=f"{__name__}:continuing",
@@ -99,7 +100,7 @@ SPECS = (
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba/modeling_mamba.py",
         ),
-        proofs=("mamba", "jamba"),
+        proofs=("mamba", "falcon_mamba", "jamba"),
         kind="wrap",
     ),
 )

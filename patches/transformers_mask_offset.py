@@ -18,9 +18,7 @@ def always_padded(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `prepare_padding_mask` made to pad without a question where the offset is traced."""
     from ._tracing import is_traced
 
-    def prepare_padding_mask(
-        attention_mask: Any, kv_length: int, kv_offset: Any, *args: Any, **kwargs: Any
-    ) -> Any:
+    def prepare_padding_mask(attention_mask: Any, kv_length: int, kv_offset: Any, *args: Any, **kwargs: Any) -> Any:
         import torch
 
         if attention_mask is None or not isinstance(kv_offset, torch.Tensor) or not is_traced(kv_offset):

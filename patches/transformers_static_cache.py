@@ -78,7 +78,9 @@ def flatten(cache: Any) -> tuple[list[Any], StaticLayout]:
         names,
         tuple(type(layer).__name__ for layer in layers),
         {name: value for name, value in vars(cache).items() if name not in (*_LISTS, "layers")},
-        tuple({k: v for k, v in vars(layer).items() if k not in own} for layer, own in zip(layers, found, strict=False)),
+        tuple(
+            {k: v for k, v in vars(layer).items() if k not in own} for layer, own in zip(layers, found, strict=False)
+        ),
     )
     return [leaf for layer in found for leaf in layer.values()], layout
 
@@ -126,7 +128,7 @@ def _tensors(cache: Any) -> Iterator[dict[str, Any]]:
         yield {name: held[name] for name in sorted(held, key=lambda name: ([*_KEY_VALUE, name].index(name), name))}
 
 
-def _bare(cls: type, state: dict[str, Any]) -> Any:
+def _bare(cls: Any, state: dict[str, Any]) -> Any:
     """Return an object with the attributes alone."""
     made = cls.__new__(cls)
     # Which layers slide is a tensor to 4.48; in a graph it would be data that an `if` depends on.
@@ -164,7 +166,7 @@ def _own(leaf: Any) -> Any:
     return leaf.clone() if hasattr(leaf, "clone") and is_traced(leaf) else leaf
 
 
-def _layer(cls: type, state: dict[str, Any], leaves: dict[str, Any]) -> Any:
+def _layer(cls: Any, state: dict[str, Any], leaves: dict[str, Any]) -> Any:
     layer = cls.__new__(cls)
     attributes = {name: key for key, name in _KEY_VALUE.items()}
     vars(layer).update(state)

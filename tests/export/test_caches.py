@@ -18,7 +18,10 @@ from exportcompat.matrix._decoders import Decoder, Sample
 
 MODELS = [
     name
-    for name in ("llama", "mistral_window", "gemma2_window", "gemma3", "deepseek_v3", "gpt2", "bloom", "falcon", "mpt")
+    for name in (
+        *("llama", "mistral_window", "gemma2_window", "gemma3", "deepseek_v3", "gpt2", "bloom", "falcon", "mpt"),
+        *("llama_static", "mistral_ring", "gemma2_hybrid"),
+    )
     if CASES[name].exists()
 ]
 DECODERS: dict[str, Decoder] = {}
@@ -68,6 +71,21 @@ def test_a_past_of_another_length_has_the_same_structure(name: str) -> None:
     with apply_patches():
         specs = [tree_flatten(case.cache(batch, past))[1] for batch, past in ((2, 3), (2, 5), (1, 0), (3, 7))]
     assert all(spec == specs[0] for spec in specs)
+
+
+def test_a_sliding_layer_that_counts_with_numbers_is_refused_in_a_graph() -> None:
+    caches = pytest.importorskip("transformers.cache_utils", reason="the caches are those of transformers")
+    if not hasattr(caches, "StaticSlidingWindowLayer"):
+        pytest.skip("layers of a fixed size that slide count with Python numbers from transformers 4.56 on")
+    model = find_case("mistral_window").decoder().model
+    cache = caches.StaticCache(config=model.config, max_cache_len=16)
+    inputs = {"input_ids": torch.ones(1, 3, dtype=torch.int64)}
+    with apply_patches(), torch.no_grad():
+        model(**inputs, past_key_values=cache)
+        again = tree_map(lambda leaf: leaf, cache)
+        assert again.get_seq_length() == cache.get_seq_length() == 3
+        with pytest.raises(Exception, match="'static-cache-pytree': StaticSlidingWindowLayer counts its tokens with a"):
+            torch.export.export(model, (), kwargs={**inputs, "past_key_values": cache}, strict=False)
 
 
 @pytest.mark.parametrize("name", MODELS)
