@@ -63,7 +63,7 @@ def states(cache: Any, index: int) -> tuple[Any, Any]:
     """Return the convolution's and the recurrent state of a layer, each None where there is none yet."""
     if cache is None:
         return None, None
-    if not hasattr(cache, "layers"):
+    if hasattr(cache, "conv_states"):
         return cache.conv_states[index], cache.ssm_states[index]
     found = dict(layer_states(cache.layers[index]))
     return found.get("conv_state"), found.get("recurrent_state")
@@ -73,7 +73,7 @@ def keep(cache: Any, index: int, conv: Any, recurrent: Any) -> None:
     """Put the states of a layer into the cache."""
     if cache is None:
         return
-    if not hasattr(cache, "layers"):
+    if hasattr(cache, "conv_states"):
         cache.conv_states[index], cache.ssm_states[index] = conv, recurrent
         return
     layer = cache.layers[index]
