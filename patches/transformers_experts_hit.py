@@ -1,7 +1,7 @@
 """Experts are run one by one, for those that some token was sent to: a loop whose length is data.
 
 Symptom: `GuardOnDataDependentSymNode` (`Eq(u0, 0)`, `u0 > 0`): Mixtral, Qwen-MoE, gpt-oss from 4.52, MiniMax, ERNIE
-and others; DeepSeek-V3, GLM-4-MoE and Dots from 4.51; Jamba and PhiMoE before.
+and others; DeepSeek-V3, GLM-4-MoE and Dots from 4.51; Jamba, PhiMoE and DBRX before.
 Cause: the loop runs over `expert_mask.sum(...).nonzero()`, or over all experts and skips those without a token.
 What is done: while it is traced, the loop runs over all experts, and none is skipped. One without a token multiplies
 no rows, and adds nothing.
@@ -17,7 +17,7 @@ def _variant(releases: str, proofs: tuple[str, ...], source: str) -> PatchingSpe
     return PatchingSpec(
         id="experts-hit-loop",
         targets=tuple(
-            f"mentioning(transformers:{name})" for name in ("expert_hit", "expert_hitted", "token_indices", "top_x")
+            f"mentioning(transformers:{name})" for name in ("expert_hit", "expert_hitted", "token_indices", "token_list", "top_x")
         ),
         replacement="exportcompat.patches._expert_loop:over_all_experts",
         requires=(f"transformers{releases}", "torch>=2.6"),
