@@ -1,6 +1,7 @@
 """The cases: reference models, each with what is special about its export."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from functools import partial
 from exportcompat.registry import ExportCompatError
 
 from ._decoders import SEED, Decoder, HybridDecoder, Sample, SlidingDecoder
-from ._models import SETTINGS, exists, make_causal, make_pairs, make_static, make_tiny_gpt
+from ._models import SETTINGS, exists, make_causal, make_looped, make_pairs, make_static, make_tiny_gpt
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ def _slides_without_counting() -> bool:
     import transformers.cache_utils as caches
 
     return hasattr(caches, "HybridCache") and not hasattr(caches, "DynamicSlidingWindowLayer")
+
+
+def _has_experts_interface() -> bool:
+    """Say whether a model can be asked how it runs its experts; from 5.0 on it can."""
+    return importlib.util.find_spec("transformers.integrations.moe") is not None
 
 
 def _registration() -> Callable[[], None] | None:
@@ -117,6 +123,7 @@ _ALL = (
         partial(make_static, "gemma2_window", HybridDecoder, sliding_window=64),
         _slides_without_counting,
     ),
+    Case("mixtral_loop", "Mixtral, experts in a loop", partial(make_looped, "mixtral"), _has_experts_interface),
     Case("llama_pairs", "Llama, cache filled by a wrapper", partial(make_pairs, "llama")),
     Case(
         "llama_official",

@@ -159,6 +159,14 @@ def make_causal(name: str, attention: str | None = None, **settings: Any) -> Dec
     return TransformersDecoder(AutoModelForCausalLM.from_config(config, **options))
 
 
+def make_looped(name: str) -> Decoder:
+    """Build a causal language model of transformers 5 that runs its experts in a loop."""
+    from transformers import AutoModelForCausalLM
+
+    config = _config_class(name)(**{**SIZES, **SETTINGS[name][2]})
+    return TransformersDecoder(AutoModelForCausalLM.from_config(config, experts_implementation="eager"))
+
+
 def make_tiny_gpt(variant: str = "") -> Decoder:
     """Build the tiny GPT, or a variant of it (`stateful`, `open`, `vmap`)."""
     from ._variants import OpenDecoder, StatefulDecoder, VmapGPT

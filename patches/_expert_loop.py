@@ -22,6 +22,16 @@ def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def over_all_experts_by_default(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `ExpertsInterface.get_interface` made to give out the loop that a model brings along as above."""
+
+    def get_interface(self: Any, experts_implementation: Any, default: Any) -> Any:
+        found = original(self, experts_implementation, default)
+        return over_all_experts(found) if found is default else found
+
+    return get_interface
+
+
 class _Hit(int):
     """The number of an expert, which stands for a tensor of one element."""
 
