@@ -1,8 +1,8 @@
 """A model counts its tokens from 0 although there is a past, unless it is told where they are.
 
 Symptom: a graph of Gemma2 in 4.44 is wrong wherever the cache is filled; so is an eager call without
-`cache_position`, which `generate` always passes. No client of an exported decoder does. Mamba and Mamba2 to 5.3 and Jamba to 4.57
-refuse a cache without it, or count from 0 too.
+`cache_position`, which `generate` always passes. No client of an exported decoder does. Mamba and Mamba2 to 5.3, and
+Jamba to 4.57, refuse a cache without it, or count from 0 too.
 Cause: `cache_position` defaults to `arange(0, new)`, which makes the causal mask that of a prompt.
 What is done: while it is traced, the default begins at the length of the cache.
 Can go: with transformers 4.44 for Gemma2, with 4.57 for Jamba (run on 4.54.1, 4.57.6, 5.0.0, 5.2.0 and 5.3.0), and with

@@ -5,8 +5,8 @@ among the inputs.
 What is done: inside the scope the leaves are, layer by layer, `0.conv_state` and `0.recurrent_state`, or `0.key` and
 `0.value` for attention. What else the cache has (sizes, `has_previous_state`) is kept for a round trip, and is no part
 of what is compared.
-Can go: with transformers 5.4; from 5.5 on these models have a `DynamicCache` (see `dynamic-cache-pytree`; run on 5.4.0 and
-5.5.0).
+Can go: with transformers 5.4; from 5.5 on these models have a `DynamicCache` (see
+`dynamic-cache-pytree`; run on 5.4.0 and 5.5.0).
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
