@@ -16,6 +16,8 @@ from weakref import WeakKeyDictionary
 
 from exportcompat.registry import PatchingSpec
 
+from ._cache_nodes import node as cache_node
+
 _PLACES = {"conv_state": "conv_states", "recurrent_state": "ssm_states", "key": "key_cache", "value": "value_cache"}
 _COPIES: MutableMapping[Any, dict[str, Any]] = WeakKeyDictionary()
 
@@ -39,31 +41,22 @@ class StatesLayout:
 
 def mamba_node(original: Any) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for the cache of Mamba."""
-    return _node("MambaCache")
+    return cache_node("MambaCache", flatten, unflatten)
 
 
 def falcon_mamba_node(original: Any) -> dict[str, Any]:
     """Return those for the cache of FalconMamba."""
-    return _node("FalconMambaCache")
+    return cache_node("FalconMambaCache", flatten, unflatten)
 
 
 def mamba2_node(original: Any) -> dict[str, Any]:
     """Return those for the cache of Mamba2."""
-    return _node("Mamba2Cache")
+    return cache_node("Mamba2Cache", flatten, unflatten)
 
 
 def jamba_node(original: Any) -> dict[str, Any]:
     """Return those for the cache of Jamba."""
-    return _node("HybridMambaAttentionDynamicCache")
-
-
-def _node(name: str) -> dict[str, Any]:
-    return {
-        "serialized_type_name": f"exportcompat.{name}",
-        "flatten_fn": flatten,
-        "unflatten_fn": unflatten,
-        "flatten_with_keys_fn": flatten_with_keys,
-    }
+    return cache_node("HybridMambaAttentionDynamicCache", flatten, unflatten)
 
 
 def flatten(cache: Any) -> tuple[list[Any], StatesLayout]:
@@ -76,15 +69,6 @@ def flatten(cache: Any) -> tuple[list[Any], StatesLayout]:
     stacked = isinstance(cache.conv_states, torch.Tensor)
     layout = StatesLayout(cls, tuple(tuple(layer) for layer in layers), state, stacked)
     return [leaf for layer in layers for leaf in layer.values()], layout
-
-
-def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], StatesLayout]:
-    """Return `flatten(cache)` with the names `0.conv_state`, `0.recurrent_state`, `1.key`, ... for the leaves."""
-    from torch.utils._pytree import MappingKey
-
-    leaves, layout = flatten(cache)
-    names = [f"{index}.{name}" for index, layer in enumerate(layout.layers) for name in layer]
-    return [(MappingKey(name), leaf) for name, leaf in zip(names, leaves, strict=True)], layout
 
 
 def unflatten(leaves: Iterable[Any], layout: StatesLayout) -> Any:

@@ -15,6 +15,8 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
+from ._cache_nodes import node as cache_node
+
 _MODULE = "transformers.cache_utils"
 _KEY_VALUE = {"keys": "key", "values": "value"}
 _IDS = {
@@ -46,26 +48,17 @@ class StaticLayout:
 
 def static_node(original: Any) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for `StaticCache`."""
-    return _node("StaticCache")
+    return cache_node("StaticCache", flatten, unflatten)
 
 
 def sliding_node(original: Any) -> dict[str, Any]:
     """Return those for `SlidingWindowCache`."""
-    return _node("SlidingWindowCache")
+    return cache_node("SlidingWindowCache", flatten, unflatten)
 
 
 def hybrid_node(original: Any) -> dict[str, Any]:
     """Return those for `HybridCache`."""
-    return _node("HybridCache")
-
-
-def _node(name: str) -> dict[str, Any]:
-    return {
-        "serialized_type_name": f"exportcompat.{name}",
-        "flatten_fn": flatten,
-        "unflatten_fn": unflatten,
-        "flatten_with_keys_fn": flatten_with_keys,
-    }
+    return cache_node("HybridCache", flatten, unflatten)
 
 
 def flatten(cache: Any) -> tuple[list[Any], StaticLayout]:
@@ -83,15 +76,6 @@ def flatten(cache: Any) -> tuple[list[Any], StaticLayout]:
         ),
     )
     return [leaf for layer in found for leaf in layer.values()], layout
-
-
-def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], StaticLayout]:
-    """Return `flatten(cache)` with the names `0.key`, `0.value`, `0.cumulative_length`, ... for the leaves."""
-    from torch.utils._pytree import MappingKey
-
-    leaves, layout = flatten(cache)
-    names = [f"{index}.{name}" for index, layer in enumerate(layout.layers) for name in layer]
-    return [(MappingKey(name), leaf) for name, leaf in zip(names, leaves, strict=True)], layout
 
 
 def unflatten(leaves: Iterable[Any], layout: StaticLayout) -> Any:
