@@ -134,6 +134,7 @@ _ALL = (
         around=_official_registration,
     ),
     Case("stateful_gpt", "tiny GPT that stores a tensor", partial(make_tiny_gpt, "stateful")),
+    Case("buffered_gpt", "tiny GPT with a buffer that is a parameter", partial(make_tiny_gpt, "buffered")),
     Case("open_gpt", "tiny GPT that takes its cache through **kwargs", partial(make_tiny_gpt, "open")),
     Case("vmap_gpt", "tiny GPT, mask by vmap", partial(make_tiny_gpt, "vmap")),
 )

@@ -168,13 +168,14 @@ def make_looped(name: str) -> Decoder:
 
 
 def make_tiny_gpt(variant: str = "") -> Decoder:
-    """Build the tiny GPT, or a variant of it (`stateful`, `open`, `vmap`)."""
-    from ._variants import OpenDecoder, StatefulDecoder, VmapGPT
+    """Build the tiny GPT, or a variant of it (`buffered`, `stateful`, `open`, `vmap`)."""
+    from ._variants import BufferedDecoder, OpenDecoder, StatefulDecoder, VmapGPT
     from .models._decoder import GPTDecoder
     from .models.tiny_gpt import GPTConfig, TinyGPT
 
     gpt = VmapGPT if variant == "vmap" else TinyGPT
-    decoder = {"stateful": StatefulDecoder, "open": OpenDecoder}.get(variant, GPTDecoder)
+    variants = {"buffered": BufferedDecoder, "stateful": StatefulDecoder, "open": OpenDecoder}
+    decoder = variants.get(variant, GPTDecoder)
     plain = OpenPlainDecoder if variant == "open" else PlainDecoder
     return plain(decoder(gpt(GPTConfig(128, 32, n_layers=2, n_heads=4, n_positions=256, n_kv_heads=2))))
 

@@ -28,6 +28,21 @@ class OpenDecoder(GPTDecoder):
         return super().forward(input_ids, attention_mask, kwargs["position_ids"], kwargs["past_key_values"])
 
 
+class BufferedDecoder(GPTDecoder):
+    """Has a buffer that is a `Parameter`, as FalconMamba to 5.4 has."""
+
+    def __init__(self, model: TinyGPT) -> None:
+        super().__init__(model)
+        scale = torch.nn.Parameter(torch.full((1,), 0.5), requires_grad=False)
+        self.register_buffer("scale", scale, persistent=False)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, past_key_values: Cache
+    ) -> tuple[Tensor, Cache]:
+        logits, cache = super().forward(input_ids, attention_mask, position_ids, past_key_values)
+        return logits * self.scale, cache
+
+
 class VmapGPT(TinyGPT):
     """Builds its mask with `torch.vmap` over batch, query and key, as transformers 4.53-4.57 do."""
 

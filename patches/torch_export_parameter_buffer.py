@@ -32,7 +32,7 @@ SPECS = (
         requires=("torch>=2.6",),
         reason="A buffer that is a Parameter is put back twice when a program is decomposed: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/export/_unlift.py",),
-        proofs=("falcon_mamba",),
+        proofs=("buffered_gpt",),
         kind="wrap",
     ),
 )

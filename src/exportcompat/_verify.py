@@ -95,7 +95,7 @@ def run(
     for new in schedule.lengths if decoder.takes_past else schedule.lengths[:1]:
         tokens = _tokens(schedule, new, logits, reference.vocabulary, generator)
         mask = torch.cat([mask, _mask(schedule, past, new)], dim=1)
-        inputs = _inputs(tokens, mask, past)
+        inputs = _inputs(tokens, mask, past, decoder.inputs)
         begin = time.perf_counter()
         logits, cache = decoder(inputs, cache)
         middle = time.perf_counter()
@@ -121,16 +121,13 @@ def _mask(schedule: Schedule, past: int, new: int) -> Any:
     return mask
 
 
-def _inputs(tokens: Any, mask: Any, past: int) -> dict[str, Any]:
+def _inputs(tokens: Any, mask: Any, past: int, names: Sequence[str]) -> dict[str, Any]:
     torch = require("torch", "torch")
     positions = (mask.cumsum(1) - 1).clamp(min=0)[:, past:]
-    return {
-        "input_ids": tokens,
-        "attention_mask": mask,
-        "position_ids": positions.contiguous(),
-        # Where in the cache the tokens go; older releases need to be told for a cache of fixed size.
-        "cache_position": torch.arange(past, past + tokens.shape[1]),
-    }
+    inputs = {"input_ids": tokens, "attention_mask": mask, "position_ids": positions.contiguous()}
+    # Where in the cache the tokens go; older releases need to be told for a cache of fixed size.
+    place = {"cache_position": torch.arange(past, past + tokens.shape[1])}
+    return inputs | {name: value for name, value in place.items() if name in names}
 
 
 def _row(
