@@ -181,6 +181,6 @@ def _spec(name: str, cls: str, releases: str, proof: str) -> PatchingSpec:
 
 SPECS = (
     _spec("static", "StaticCache", ">=4.44", "llama_static"),
-    _spec("sliding", "SlidingWindowCache", ">=4.46,<5.0", "mistral_ring"),
-    _spec("hybrid", "HybridCache", ">=4.44,<5.0", "gemma2_hybrid"),
+    _spec("sliding", "SlidingWindowCache", ">=4.46,<4.56", "mistral_ring"),
+    _spec("hybrid", "HybridCache", ">=4.44,<4.56", "gemma2_hybrid"),
 )
