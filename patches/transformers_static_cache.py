@@ -63,7 +63,7 @@ def hybrid_node(original: Any) -> dict[str, Any]:
 
 def flatten(cache: Any) -> tuple[list[Any], StaticLayout]:
     """Return the leaves and the layout."""
-    found = [dict(layer) for layer in _tensors(cache)]
+    found = list(_tensors(cache))
     names = tuple(tuple(_KEY_VALUE.get(name, name) for name in layer) for layer in found)
     layers = getattr(cache, "layers", ())
     layout = StaticLayout(
@@ -114,17 +114,13 @@ def _tensors(cache: Any) -> Iterator[dict[str, Any]]:
 
 def _bare(cls: Any, state: dict[str, Any]) -> Any:
     """Return an object with the attributes alone."""
-    made = cls.__new__(cls)
-    # Which layers slide is a tensor to 4.48; in a graph it would be data that an `if` depends on.
-    flags = {name: value.tolist() for name, value in state.items() if getattr(value, "dtype", None) is _bool()}
-    vars(made).update({**state, **flags})
-    return made
-
-
-def _bool() -> Any:
     import torch
 
-    return torch.bool
+    made = cls.__new__(cls)
+    # Which layers slide is a tensor to 4.48; in a graph it would be data that an `if` depends on.
+    flags = {name: value.tolist() for name, value in state.items() if getattr(value, "dtype", None) is torch.bool}
+    vars(made).update({**state, **flags})
+    return made
 
 
 def _check_counters(layout: StaticLayout, leaf: Any) -> None:

@@ -125,9 +125,10 @@ def _inputs(tokens: Any, mask: Any, past: int, names: Sequence[str]) -> dict[str
     torch = require("torch", "torch")
     positions = (mask.cumsum(1) - 1).clamp(min=0)[:, past:]
     inputs = {"input_ids": tokens, "attention_mask": mask, "position_ids": positions.contiguous()}
-    # Where in the cache the tokens go; older releases need to be told for a cache of fixed size.
-    place = {"cache_position": torch.arange(past, past + tokens.shape[1])}
-    return inputs | {name: value for name, value in place.items() if name in names}
+    if "cache_position" in names:
+        # Where in the cache the tokens go; older releases need to be told for a cache of fixed size.
+        inputs["cache_position"] = torch.arange(past, past + tokens.shape[1])
+    return inputs
 
 
 def _row(
