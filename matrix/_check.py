@@ -1,5 +1,6 @@
 """Export one case and find out whether the file works: `native`, `patched`, `wrong` or `fails`."""
 
+import os
 import tempfile
 import time
 import warnings
@@ -31,7 +32,8 @@ class Outcome:
         difference: largest absolute difference of a logit; None if nothing was compared.
         calls: number of calls that were compared.
         seconds: time of the first export.
-        used: ids of the specs that were called.
+        applied: ids of the specs that were applied.
+        used: ids of those that were called.
     """
 
     case: str
@@ -41,6 +43,7 @@ class Outcome:
     difference: float | None = None
     calls: int = 0
     seconds: float = 0.0
+    applied: list[str] = field(default_factory=list)
     used: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,28 +88,36 @@ def check(
         sample: the shape of what is traced.
         patched: export inside `apply_patches()`.
         exclude: ids of specs to leave out.
-        again: export a second time and compare the two graphs.
+        again: export a second time and compare what is captured.
     """
     if not case.exists():
         return Outcome(case.name, str(sample), "absent", ["the installed transformers has no such model"])
     exclude = [*exclude, *case.exclude]
-    decoder, state = case.decoder(), State()
+    decoder, state, report = case.decoder(), State(), None
     state.note_model(decoder)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         begin = time.perf_counter()
         scope: AbstractContextManager[Any] = apply_patches(exclude=exclude) if patched else nullcontext()
         try:
-            with case.around(), scope as report:
+            with case.around(), scope as report, captures() as graphs:
                 export(decoder, sample, path)
         except Exception as error:
-            return _failed(case, sample, error, time.perf_counter() - begin)
+            seconds = time.perf_counter() - begin
+            return Outcome(case.name, str(sample), "fails", [first_line(error)], None, 0, seconds, *_specs(report))
         seconds = time.perf_counter() - begin
         calls, problems = _compare(case, path)
         problems += state.changes(decoder)
         if again and not problems:
-            problems += _second(case, decoder, sample, path, exclude if patched else None)
-    return _outcome(case, sample, calls, problems, seconds, report)
+            problems += _second(case, decoder, sample, graphs[0], exclude if patched else None)
+    difference = max((call.absolute for call in calls), default=None)
+    found = "wrong" if problems else "works"
+    return Outcome(case.name, str(sample), found, problems, difference, len(calls), seconds, *_specs(report))
+
+
+def _specs(report: PatchReport | None) -> tuple[list[str], list[str]]:
+    """Return the ids of the specs that were applied, and of those that were called; none without patches."""
+    return ([], []) if report is None else (list(report.applied), report.used)
 
 
 def _compare(case: Case, path: Path) -> tuple[list[Discrepancy], list[str]]:
@@ -114,55 +125,59 @@ def _compare(case: Case, path: Path) -> tuple[list[Discrepancy], list[str]]:
         calls = compare(path, case.decoder, decoder_schedules())
     except Exception as error:
         # ONNX Runtime refuses a shape that the graph was not traced for: the file exists, and is not right.
-        return [], [f"ONNX Runtime: {first_line(error)}"]
+        return [], [f"ONNX Runtime: {first_line(error)}".replace(f"{path.parent}{os.sep}", "")]
     wrong = sorted((call for call in calls if not call.success), key=lambda call: -call.absolute)
     return calls, [str(call) for call in wrong] if calls else ["nothing was compared"]
 
 
-def _second(case: Case, decoder: Decoder, sample: Sample, path: Path, exclude: list[str] | None) -> list[str]:
-    other = path.with_name("again.onnx")
+def _second(case: Case, decoder: Decoder, sample: Sample, first: str, exclude: list[str] | None) -> list[str]:
+    """Export once more, until torch has captured the model: what comes then knows nothing of the first time."""
     try:
-        with case.around(), nullcontext() if exclude is None else apply_patches(exclude=exclude):
-            export(decoder, sample, other)
+        with case.around(), nullcontext() if exclude is None else apply_patches(exclude=exclude), captures(stop=True):
+            export(decoder, sample, Path("unused.onnx"))
+    except Captured as found:
+        return [] if found.text == first else ["a second export captures another graph"]
     except Exception as error:
         return [f"a second export fails: {first_line(error)}"]
-    return [] if graph_text(path) == graph_text(other) else ["a second export gives another graph"]
+    return ["a second export captures nothing"]
 
 
-def graph_text(path: Path) -> bytes:
-    """Return the nodes, values, inputs and outputs of a file, with their names and without debugging notes."""
-    import onnx
+class Captured(BaseException):
+    """The capture that an export was run for; no `Exception`, because exporters go on after those.
 
-    model = onnx.load(str(path))
-    graphs = [model.graph]
-    while graphs:
-        graph = graphs.pop()
-        del graph.metadata_props[:]
-        for part in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-            del part.metadata_props[:]
-        for node in graph.node:
-            del node.metadata_props[:]
-            graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-    text: bytes = model.SerializeToString(deterministic=True)
-    return text
+    Attributes:
+        text: the graph.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__("captured")
+        self.text = text
 
 
-def _failed(case: Case, sample: Sample, error: BaseException, seconds: float) -> Outcome:
-    return Outcome(case.name, str(sample), "fails", [first_line(error)], None, 0, seconds)
+@contextmanager
+def captures(*, stop: bool = False) -> Iterator[list[str]]:
+    """Give the list of the graphs that `torch.export.export` returns meanwhile, as texts.
 
+    Args:
+        stop: raise the first one, as `Captured`, instead of going on.
+    """
+    import torch
 
-def _outcome(
-    case: Case,
-    sample: Sample,
-    calls: list[Discrepancy],
-    problems: list[str],
-    seconds: float,
-    report: PatchReport | None,
-) -> Outcome:
-    difference = max((call.absolute for call in calls), default=None)
-    used = report.used if report is not None else []
-    state = "wrong" if problems else "works"
-    return Outcome(case.name, str(sample), state, problems, difference, len(calls), seconds, used)
+    original, texts = torch.export.export, list[str]()
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        program = original(*args, **kwargs)
+        # As a text, because the exporter changes the program afterwards; the comments count torch's own files.
+        texts.append("\n".join(line for line in str(program).splitlines() if not line.lstrip().startswith("#")))
+        if stop:
+            raise Captured(texts[0])
+        return program
+
+    torch.export.export = recorded
+    try:
+        yield texts
+    finally:
+        torch.export.export = original
 
 
 @contextmanager

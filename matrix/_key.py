@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from inspect import getsource, isfunction
@@ -22,6 +23,7 @@ _CHECK = (
     *(_MATRIX / "models" / name for name in ("_decoder.py", "tiny_gpt.py")),
     *(Path(exportcompat.__path__[0]) / name for name in ("_decoder.py", "_discrepancy.py", "_verify.py")),
 )
+_MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")
 _NO_EXPORT = ("absent", "unsupported")
 
 
@@ -31,16 +33,17 @@ def key(case: "Case", versions: Mapping[str, str], row: Mapping[str, Any]) -> st
     That is: the versions, the definition of the case, the source of the check, which specs apply and where they write,
     and the source of those that the export used. A spec that was applied and never reached can change without making
     the result old. Nothing is known of what a broken export would reach, so that depends on every spec that applies.
+    Specs that are for models which were not loaded do not count.
 
     Args:
         case: the case.
-        versions: versions of packages by name.
+        versions: versions of packages by name, and of `python`.
         row: the result.
     """
     parts = [*_definition(case), *(f"{name} {text}" for name, text in sorted(versions.items()))]
     if row["state"] not in _NO_EXPORT:
         parts += [_source(path) for path in _CHECK]
-        parts += _specs(row.get("used") if row["state"] in ("native", "patched") else None)
+        parts += _specs(row, versions["torch"], versions["transformers"])
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -53,21 +56,29 @@ def _definition(case: "Case") -> list[str]:
     return [data, *(_code(getsource(function)) for function in functions)]
 
 
-def _specs(used: list[str] | None) -> Iterator[str]:
-    for spec_id, targets, module in _applying():
-        yield f"{spec_id} {targets}"
-        if used is None or spec_id in used:
-            yield from map(_source, _modules(module))
+def _specs(row: Mapping[str, Any], torch: str, transformers: str) -> Iterator[str]:
+    does_work = row["state"] in ("native", "patched")
+    for spec_id, targets, module in _applying(torch, transformers):
+        if _can_reach(targets, row.get("modules")):
+            yield f"{spec_id} {' '.join(targets)}"
+            if not does_work or spec_id in row["used"]:
+                yield from map(_source, _modules(module))
 
 
-@lru_cache(maxsize=1)
-def _applying() -> list[tuple[str, str, str]]:
-    """Return id, targets and module of each spec that applies to what is installed."""
-    specs = [item.spec for item in plan() if item.applies]
+def _can_reach(targets: tuple[str, ...], modules: list[str] | None) -> bool:
+    """Say whether a target is outside of the models, or in one that was loaded; None if it is not known which were."""
+    found = [_MODEL.search(target) for target in targets]
+    return modules is None or any(match is None or match[0] in modules for match in found)
+
+
+@lru_cache(maxsize=None)
+def _applying(torch: str, transformers: str) -> list[tuple[str, tuple[str, ...], str]]:
+    """Return id, targets and module of each spec that is for these versions."""
+    specs = [item.spec for item in plan({"torch": torch, "transformers": transformers}) if item.applies]
     return [
         (
             spec.id,
-            " ".join(target.text for target in spec.places),
+            tuple(target.text for target in spec.places),
             spec.replacement.partition(":")[0].rpartition(".")[2],
         )
         for spec in specs

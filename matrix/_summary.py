@@ -43,8 +43,7 @@ def read(folder: Path) -> Cells:
     for path in sorted(folder.glob("transformers-*.json")):
         try:
             content = json.loads(path.read_text("utf-8"))
-            found = {name: text.partition("+")[0] for name, text in content["versions"].items()}
-            cells[found["transformers"], found["torch"]] = content["cases"]
+            cells[content["transformers"], content["torch"]] = content["cases"]
         except (ValueError, KeyError, TypeError) as error:
             raise ExportCompatError(f"{path} is no whole result file ({error!r}); run its cell again") from error
     if not cells:

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def node(
-    name: str, flatten: Callable[[Any], tuple[list[Any], Any]], unflatten: Callable[[Any, Any], Any]
+    name: str, flatten: Callable[[Any], tuple[list[Any], Any]], unflatten: Callable[[Any, Any], Any], **others: Any
 ) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for a cache.
 
@@ -13,6 +13,7 @@ def node(
         name: name of the class.
         flatten: returns the leaves and a layout; `layout.layers` has the names of the leaves of each layer.
         unflatten: makes the cache from both.
+        others: more arguments.
     """
 
     def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
@@ -27,4 +28,5 @@ def node(
         "flatten_fn": flatten,
         "unflatten_fn": unflatten,
         "flatten_with_keys_fn": flatten_with_keys,
+        **others,
     }

@@ -4,6 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ._cache_nodes import node as cache_node
+
+_PAIR = ("key", "value")
+
 
 @dataclass(frozen=True)
 class ListLayout:
@@ -15,17 +19,21 @@ class ListLayout:
 
     filled: tuple[bool, ...]
 
+    @property
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the leaves of each layer."""
+        return tuple(_PAIR if filled else () for filled in self.filled)
+
 
 def node(original: Any) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for `DynamicCache`."""
-    return {
-        "flatten_fn": flatten,
-        "unflatten_fn": unflatten,
-        "flatten_with_keys_fn": flatten_with_keys,
-        "serialized_type_name": "exportcompat.DynamicCache",
-        "to_dumpable_context": lambda layout: list(layout.filled),
-        "from_dumpable_context": lambda filled: ListLayout(tuple(filled)),
-    }
+    return cache_node(
+        "DynamicCache",
+        flatten,
+        unflatten,
+        to_dumpable_context=lambda layout: list(layout.filled),
+        from_dumpable_context=lambda filled: ListLayout(tuple(filled)),
+    )
 
 
 def flatten(cache: Any) -> tuple[list[Any], ListLayout]:
@@ -38,16 +46,6 @@ def flatten(cache: Any) -> tuple[list[Any], ListLayout]:
 def _is_filled(key: Any) -> bool:
     """Say whether a layer has keys; what stands for a skipped one is `[]` or a tensor without axes to fill."""
     return not (isinstance(key, list) or getattr(key, "ndim", None) == 1)
-
-
-def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], ListLayout]:
-    """Return `flatten(cache)` with the names `0.key`, `0.value`, `1.key`, ... for the leaves."""
-    from torch.utils._pytree import MappingKey
-
-    leaves, layout = flatten(cache)
-    indices = [index for index, filled in enumerate(layout.filled) if filled]
-    names = [f"{index}.{name}" for index in indices for name in ("key", "value")]
-    return [(MappingKey(name), leaf) for name, leaf in zip(names, leaves, strict=True)], layout
 
 
 def unflatten(leaves: Iterable[Any], layout: ListLayout) -> Any:

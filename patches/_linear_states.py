@@ -49,14 +49,19 @@ def layer_states(layer: Any) -> Iterator[tuple[str, Any]]:
 
 def set_layer_state(layer: Any, name: str, state: Any) -> None:
     """Set a state by the name that `layer_states` gives it."""
-    bare, _, number = name.partition("_state")
-    attribute = f"{bare}_states"
-    _put(layer, attribute, int(number[1:] or 0), state)
-    _put(layer, _FLAGS[attribute], int(number[1:] or 0), True)
+    attribute, number = f"{name.partition('_state')[0]}_states", state_number(name) or 0
+    _put(layer, attribute, number, state)
+    _put(layer, _FLAGS[attribute], number, True)
     # Leaves of another kind than tensors (shapes, names) have no type to go by.
-    if bare == "conv" and hasattr(state, "new_empty"):
+    if attribute == "conv_states" and hasattr(state, "new_empty"):
         layer.dtype, layer.device = state.dtype, state.device
-        _put(layer, "conv_kernel_size", int(number[1:] or 0), state.shape[-1])
+        _put(layer, "conv_kernel_size", number, state.shape[-1])
+
+
+def state_number(name: str) -> int | None:
+    """Return the number in a name that `layer_states` gives; None where it has none."""
+    number = name.rpartition("_")[2]
+    return int(number) if number.isdigit() else None
 
 
 def states(cache: Any, index: int) -> tuple[Any, Any]:

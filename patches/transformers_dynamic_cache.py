@@ -9,11 +9,13 @@ takes every other. A registration by somebody else is taken over, and given back
 Can go: when transformers registers the class itself with these leaves.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from exportcompat.registry import PatchingSpec
+
+from ._cache_nodes import node as cache_node
 
 _CACHE = "transformers.cache_utils"
 _LEAVES = ("keys", "values")
@@ -47,6 +49,9 @@ class LayerLayout:
     dropped: int = field(default=0, compare=False)
     state: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.leaves)
+
 
 @dataclass(frozen=True)
 class CacheLayout:
@@ -58,16 +63,15 @@ class CacheLayout:
 
 def node(original: None) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for `DynamicCache`."""
-    return {
-        "flatten_fn": flatten,
-        "unflatten_fn": unflatten,
-        "flatten_with_keys_fn": flatten_with_keys,
-        "serialized_type_name": "exportcompat.DynamicCache",
-        "to_dumpable_context": lambda layout: [[item.name, item.window, [*item.leaves]] for item in layout.layers],
-        "from_dumpable_context": lambda rows: CacheLayout(
+    return cache_node(
+        "DynamicCache",
+        flatten,
+        unflatten,
+        to_dumpable_context=lambda layout: [[item.name, item.window, [*item]] for item in layout.layers],
+        from_dumpable_context=lambda rows: CacheLayout(
             tuple(LayerLayout(name, window, tuple(leaves)) for name, window, leaves in rows)
         ),
-    }
+    )
 
 
 def flatten(cache: Any) -> tuple[list[Any], CacheLayout]:
@@ -79,15 +83,6 @@ def flatten(cache: Any) -> tuple[list[Any], CacheLayout]:
     layouts = tuple(_layout(layer, index) for index, layer in enumerate(cache.layers))
     leaves = [leaf for layer in cache.layers for _, leaf in _tensors(layer)]
     return leaves, CacheLayout(layouts, _state(cache, ("layers",)))
-
-
-def flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], CacheLayout]:
-    """Return `flatten(cache)` with the names `0.key`, `0.value`, `1.conv_state`, ... for the leaves."""
-    from torch.utils._pytree import MappingKey
-
-    leaves, layout = flatten(cache)
-    names = [f"{index}.{name}" for index, layer in enumerate(layout.layers) for name in layer.leaves]
-    return [(MappingKey(name), leaf) for name, leaf in zip(names, leaves, strict=True)], layout
 
 
 def unflatten(leaves: Iterable[Any], layout: CacheLayout) -> Any:
@@ -150,7 +145,7 @@ def _layer(layout: LayerLayout, leaves: Any) -> Any:
     from ._linear_states import set_layer_state
 
     layer = _empty(layout)
-    held = {name: next(leaves) for name in layout.leaves}
+    held = {name: next(leaves) for name in layout}
     if "key" in held:
         layer.keys, layer.values = (held.pop(name) for name in _PAIR)
         layer.is_initialized = True
@@ -163,9 +158,11 @@ def _layer(layout: LayerLayout, leaves: Any) -> Any:
 def _empty(layout: LayerLayout) -> Any:
     from transformers import cache_utils
 
+    from ._linear_states import state_number
+
     cls = getattr(cache_utils, layout.name)
     options = {} if layout.window is None else {"sliding_window": layout.window}
-    numbers = [int(name.rpartition("_")[2]) for name in layout.leaves if name[-1].isdigit()]
+    numbers = list(filter(None, map(state_number, layout)))
     layer = cls(**options, **({"number_of_states": 1 + max(numbers)} if numbers else {}))
     vars(layer).update({name: _own(value) for name, value in (layout.state or {}).items()})
     return layer

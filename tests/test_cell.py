@@ -1,59 +1,107 @@
 """The result file of a cell: what is kept, what is checked again, and what is refused."""
 
 import dataclasses
+import gc
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exportcompat.matrix import _cell
+from exportcompat.matrix import _cell, _jobs
 from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._cell import Results, both, chosen, run_cell
+from exportcompat.matrix._cell import chosen, run_cell
+from exportcompat.matrix._jobs import Limits
+from exportcompat.matrix._results import Environment, Results, file_name
+from exportcompat.matrix._row import both, state_of
 from exportcompat.registry import ExportCompatError, MissingExtraError
 
-VERSIONS = dict.fromkeys(("python", "onnx", "onnxscript", "onnxruntime"), "1.0") | {
-    "torch": "2.13.0+cpu",
-    "transformers": "5.23.0",
-}
-LLAMA = CASES["llama"]
-ROW: dict[str, Any] = {"state": "patched", "problems": []}
+PACKAGES = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "onnx": "1.0", "onnxscript": "1.0", "onnxruntime": "1.0"}
+LLAMA, GPT = CASES["llama"], CASES["tiny_gpt"]
+ROW: dict[str, Any] = {"state": "patched", "problems": [], "used": [], "modules": []}
+FAILS: dict[str, Any] = {"state": "fails", "problems": ["TypeError: no"], "used": []}
 
 
-def test_a_result_is_written_at_once_and_known_afterwards(tmp_path: Path) -> None:
-    results = Results(tmp_path, VERSIONS)
-    assert results.path.name == "transformers-5.23.0_torch-2.13.0.json"
+def environment(python: str = "3.11.9", **packages: str) -> Environment:
+    return Environment(python, tuple(f"{name}=={text}" for name, text in {**PACKAGES, **packages}.items()))
+
+
+INSTALLED = environment()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / file_name("5.23.0", "2.13.0")
+
+
+def test_a_result_is_written_at_once_and_known_afterwards(path: Path) -> None:
+    results = Results(path)
+    assert path.name == "transformers-5.23.0_torch-2.13.0.json"
     assert not results.is_current(LLAMA)
-    results.add(LLAMA, ROW)
-    content = json.loads(results.path.read_text())
-    assert (content["schema"], content["versions"]) == (1, VERSIONS)
-    assert content["cases"]["llama"]["state"] == "patched"
-    assert Results(tmp_path, VERSIONS).is_current(LLAMA)
-    assert not Results(tmp_path, VERSIONS).is_current(CASES["tiny_gpt"])
+    results.add(LLAMA, ROW, INSTALLED)
+    content = json.loads(path.read_text())
+    assert (content["schema"], content["transformers"], content["torch"]) == (2, "5.23.0", "2.13.0")
+    row = content["cases"]["llama"]
+    assert row["state"] == "patched"
+    assert "torch==2.13.0+cpu" in content["environments"][row["environment"]]["packages"]
+    for installed in (INSTALLED, None):
+        assert Results(path).is_current(LLAMA, installed)
+        assert not Results(path).is_current(GPT, installed)
 
 
-def test_other_versions_make_a_result_old(tmp_path: Path) -> None:
-    Results(tmp_path, VERSIONS).add(LLAMA, ROW)
-    assert not Results(tmp_path, {**VERSIONS, "onnx": "2.0"}).is_current(LLAMA)
+@pytest.mark.parametrize("packages", [{"onnx": "2.0"}, {"python": "3.12.9"}])
+def test_other_versions_make_a_result_old(path: Path, packages: dict[str, str]) -> None:
+    Results(path).add(LLAMA, ROW, INSTALLED)
+    assert not Results(path).is_current(LLAMA, environment(**packages))
+
+
+@pytest.mark.parametrize("packages", [{"numpy": "2.0"}, {"python": "3.11.10"}, {"torch": "2.13.0+cu130"}])
+def test_a_package_that_decides_nothing_does_not(path: Path, packages: dict[str, str]) -> None:
+    Results(path).add(LLAMA, ROW, INSTALLED)
+    assert Results(path).is_current(LLAMA, environment(**packages))
+
+
+def test_each_result_says_what_it_was_found_in(path: Path) -> None:
+    results, other = Results(path), environment(onnx="2.0")
+    results.add(LLAMA, ROW, INSTALLED)
+    results.add(GPT, ROW, other)
+    assert Results(path).is_current(LLAMA) and Results(path).is_current(GPT)
+    results.add(LLAMA, ROW, other)
+    assert list(json.loads(path.read_text())["environments"]) == [other.digest]
+
+
+def test_what_worked_and_does_not_is_marked_until_it_works_again(path: Path) -> None:
+    def marks(*rows: dict[str, Any]) -> list[Any]:
+        found = []
+        for row in rows:
+            # Each time as another process would.
+            Results(path).add(LLAMA, row, INSTALLED)
+            found.append(Results(path).rows["llama"].get("was"))
+        return found
+
+    assert marks(FAILS, ROW, FAILS, {**FAILS, "state": "wrong"}, ROW) == [None, None, "patched", "patched", None]
+
+
+def test_a_file_of_the_first_schema_is_checked_again(path: Path) -> None:
+    path.write_text(json.dumps({"schema": 1, "versions": PACKAGES, "cases": {"llama": {"state": "native", "key": ""}}}))
+    assert not Results(path).is_current(LLAMA)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 40, -3])
-def test_a_file_that_was_cut_short_is_checked_again(tmp_path: Path, cut: int) -> None:
-    results = Results(tmp_path, VERSIONS)
-    results.add(LLAMA, ROW)
-    results.path.write_text(results.path.read_text()[:cut])
-    fresh = Results(tmp_path, VERSIONS)
+def test_a_file_that_was_cut_short_is_checked_again(path: Path, cut: int) -> None:
+    Results(path).add(LLAMA, ROW, INSTALLED)
+    path.write_text(path.read_text()[:cut])
+    fresh = Results(path)
     assert not fresh.is_current(LLAMA)
-    fresh.add(LLAMA, ROW)
-    assert Results(tmp_path, VERSIONS).is_current(LLAMA)
+    fresh.add(LLAMA, ROW, INSTALLED)
+    assert Results(path).is_current(LLAMA)
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 99, "cases": {}}', '"text"'])
-def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, text: str) -> None:
-    path = Results(tmp_path, VERSIONS).path
+def test_a_file_of_somebody_else_is_left_alone(path: Path, text: str) -> None:
     path.write_text(text)
-    with pytest.raises(ExportCompatError, match="is no result file of schema 1; move it away and run again"):
-        Results(tmp_path, VERSIONS)
+    with pytest.raises(ExportCompatError, match="is no result file of schema 2; move it away and run again"):
+        Results(path)
     assert path.read_text() == text
 
 
@@ -87,10 +135,16 @@ def test_a_model_that_cannot_be_built_here_says_why() -> None:
     assert row == {"state": "unsupported", "problems": ["TypeError: this release has a defect"]}
 
 
+def test_harm_is_worse_than_no_help() -> None:
+    pairs = [("works", "works"), ("fails", "works"), ("works", "wrong"), ("wrong", "fails")]
+    assert [state_of(*pair) for pair in pairs] == ["native", "patched", "wrong", "fails"]
+
+
 JOBS = {
     "crash": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     "hang": "import time; time.sleep(60)",
     "error": "raise RuntimeError('no')",
+    "leak": "import time; kept = bytes(b'1' * (3 << 30)); time.sleep(60)",
 }
 
 
@@ -98,13 +152,15 @@ JOBS = {
     ("name", "problem"),
     [
         ("crash", "the process ended with SIGKILL"),
-        ("hang", "no outcome after 1 s"),
+        ("hang", "no outcome after 5 s"),
+        ("leak", "more than 2000 MB of memory"),
         ("error", "RuntimeError: no"),
     ],
 )
 def test_a_case_that_ends_badly_is_a_result_and_loses_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
 ) -> None:
+    torch = pytest.importorskip("torch", reason="a cell is one of torch and transformers")
     pytest.importorskip("transformers", reason="a cell is one of torch and transformers")
     pytest.importorskip("onnxruntime", reason="a cell needs what compares")
 
@@ -113,9 +169,12 @@ def test_a_case_that_ends_badly_is_a_result_and_loses_no_other(
             exec(JOBS[name])
         return ROW
 
-    monkeypatch.setattr(_cell, "both", answer)
-    monkeypatch.setattr(_cell, "TIMEOUT", 1)
-    assert run_cell(tmp_path, ["llama", "tiny_gpt"], jobs=1, fresh=False) == 1
+    threads = torch.get_num_threads()
+    monkeypatch.setattr(_jobs, "both", answer)
+    limits = Limits(seconds=5 if name == "hang" else 120, megabytes=2_000)
+    assert run_cell(tmp_path, ["llama", "tiny_gpt"], jobs=1, fresh=False, limits=limits) == 1
+    gc.unfreeze()
+    torch.set_num_threads(threads)
     (file,) = tmp_path.glob("*.json")
     cases = json.loads(file.read_text())["cases"]
     assert (cases["llama"]["state"], cases["llama"]["problems"]) == ("fails", [problem])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exportcompat import patches, plan
+from exportcompat import patches
 from exportcompat.matrix import _key
 from exportcompat.matrix._cases import CASES
 from exportcompat.matrix._key import key
@@ -27,9 +27,6 @@ def change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Change]:
     folder = tmp_path / "patches"
     shutil.copytree(patches.__path__[0], folder)
     monkeypatch.setattr(_key, "_path", lambda name: folder / f"{name}.py")
-    # The other versions of this process are those of a cell that has both.
-    specs = plan({"torch": "2.13.0", "transformers": "5.23.0"})
-    monkeypatch.setattr(_key, "plan", lambda: specs)
 
     def change(name: str, old: str, new: str) -> None:
         path = folder / f"{name}.py"
@@ -55,12 +52,30 @@ def test_a_spec_that_was_used_makes_a_result_old(change: Change, name: str) -> N
     assert key(LLAMA, VERSIONS, ROW) != before
 
 
-@pytest.mark.parametrize("other", [("another-id", "pkg:function", "_tracing"), ("torch-sdpa", "pkg:other", "_tracing")])
-def test_one_more_spec_or_another_target_does(monkeypatch: pytest.MonkeyPatch, other: tuple[str, str, str]) -> None:
-    monkeypatch.setattr(_key, "_applying", lambda: [("torch-sdpa", "pkg:function", "_tracing")])
+def applying(monkeypatch: pytest.MonkeyPatch, *specs: tuple[str, str]) -> None:
+    found = [(spec_id, (target,), "_tracing") for spec_id, target in specs]
+    monkeypatch.setattr(_key, "_applying", lambda *versions: found)
+
+
+@pytest.mark.parametrize("other", [("another-id", "pkg:function"), ("torch-sdpa", "pkg:other")])
+def test_one_more_spec_or_another_target_does(monkeypatch: pytest.MonkeyPatch, other: tuple[str, str]) -> None:
+    applying(monkeypatch, ("torch-sdpa", "pkg:function"))
     before = key(LLAMA, VERSIONS, ROW)
-    monkeypatch.setattr(_key, "_applying", lambda: [other])
+    applying(monkeypatch, other)
     assert key(LLAMA, VERSIONS, ROW) != before
+
+
+def test_a_spec_for_a_model_that_was_not_loaded_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = "transformers.models"
+    row = {**ROW, "modules": [f"{models}.llama.modeling_llama"]}
+    applying(monkeypatch)
+    before, unknown = key(LLAMA, VERSIONS, row), key(LLAMA, VERSIONS, ROW)
+    applying(monkeypatch, ("window-index", f"pytree({models}.qwen2_5_vl.modeling_qwen2_5_vl:Cache)"))
+    assert key(LLAMA, VERSIONS, row) == before
+    # A result that does not say which models were loaded depends on all of them.
+    assert key(LLAMA, VERSIONS, ROW) != unknown
+    applying(monkeypatch, ("rotary", f"{models}.llama.modeling_llama:LlamaModel.forward"))
+    assert key(LLAMA, VERSIONS, row) != before
 
 
 def test_a_spec_that_was_not_used_does_not(change: Change) -> None:

@@ -12,8 +12,7 @@ from exportcompat.registry import ExportCompatError
 def write(folder: Path, transformers: str, torch: str, states: dict[str, str]) -> Path:
     cases = {name: {"state": state, "problems": [f"{name} is {state}"]} for name, state in states.items()}
     path = folder / f"transformers-{transformers}_torch-{torch}.json"
-    versions = {"torch": f"{torch}+cpu", "transformers": transformers}
-    path.write_text(json.dumps({"schema": 1, "versions": versions, "cases": cases}))
+    path.write_text(json.dumps({"schema": 2, "torch": torch, "transformers": transformers, "cases": cases}))
     return path
 
 

@@ -1,6 +1,8 @@
 """Every case works from one graph: at shapes that the export did not see, and the model is as it was afterwards."""
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from exportcompat._decoder import OnnxDecoder, input_names, output_names
 from exportcompat.matrix._cases import CASES, EAGER, find_case
 from exportcompat.matrix._check import Outcome, check, export
 from exportcompat.matrix._decoders import Sample
+from exportcompat.matrix.models.tiny_gpt import TinyGPT
 
 MODELS = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 SAMPLES = (
@@ -43,8 +46,43 @@ def existing(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", [existing(name) for name in (*DEFAULT, *EAGER_MODELS)])
-def test_works_and_exports_twice(name: str) -> None:
+def test_works_and_is_captured_the_same_twice(name: str) -> None:
     assert_works(check(find_case(name), Sample()), calls=188)
+
+
+def scaled(original: Any) -> Any:
+    def forward(*args: Any) -> Any:
+        logits, cache = original(*args)
+        return logits * 2, cache
+
+    return forward
+
+
+def refusing(original: Any) -> Any:
+    def forward(*args: Any) -> Any:
+        raise ValueError("no")
+
+    return forward
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [(scaled, "a second export captures another graph"), (refusing, "a second export fails: TorchExportError: ")],
+)
+def test_a_second_export_that_differs_is_a_problem(change: Any, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    entered = []
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        entered.append(True)
+        with monkeypatch.context() as patch:
+            if len(entered) > 1:
+                patch.setattr(TinyGPT, "forward_cached", change(TinyGPT.forward_cached))
+            yield
+
+    outcome = check(dataclasses.replace(find_case("tiny_gpt"), around=around), Sample())
+    assert outcome.state == "wrong"
+    assert outcome.problems[0].startswith(problem)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)

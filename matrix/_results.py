@@ -1,0 +1,134 @@
+"""The file of a cell's results: what is in it, what of it is old, and how it is replaced."""
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from exportcompat.registry import ExportCompatError
+
+from ._cases import Case
+from ._files import write_json
+from ._key import key
+
+SCHEMA = 2
+WORKS = ("native", "patched")
+PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
+
+Rows = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What is installed.
+
+    Attributes:
+        python: the version.
+        packages: `name==version` of everything but ourselves, whose sources are in the key of a result; sorted.
+    """
+
+    python: str
+    packages: tuple[str, ...]
+
+    @classmethod
+    def installed(cls) -> "Environment":
+        """Return the environment of this process."""
+        found = {item.metadata["Name"].lower(): item.version for item in distributions() if item.metadata["Name"]}
+        packages = tuple(f"{name}=={version}" for name, version in sorted(found.items()) if name != "exportcompat")
+        return cls(".".join(map(str, sys.version_info[:3])), packages)
+
+    @property
+    def digest(self) -> str:
+        """A short name."""
+        return hashlib.sha256(" ".join([self.python, *self.packages]).encode()).hexdigest()[:8]
+
+    @cached_property
+    def versions(self) -> dict[str, str]:
+        """The versions that a result depends on: a local part (`+cpu`) and the patch release of Python are none."""
+        found = dict(item.split("==", 1) for item in self.packages)
+        return {"python": self.python.rpartition(".")[0], **{name: found[name].partition("+")[0] for name in PACKAGES}}
+
+
+def file_name(transformers: str, torch: str) -> str:
+    """Return the name of the file of a cell."""
+    return f"transformers-{transformers}_torch-{torch}.json"
+
+
+class Results:
+    """The result file of one cell; it is replaced as a whole after each case.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ExportCompatError: the file exists, is whole, and is not one of ours.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        content = _read(path)
+        self.rows: Rows = content.get("cases", {})
+        self._environments = {
+            name: Environment(item["python"], tuple(item["packages"]))
+            for name, item in content.get("environments", {}).items()
+        }
+
+    def is_current(self, case: Case, installed: Environment | None = None) -> bool:
+        """Say whether there is a result, and all that it depends on is as it was.
+
+        Args:
+            case: the case.
+            installed: what the result has to be for; None for that in which it was found.
+        """
+        row = self.rows.get(case.name)
+        if row is None:
+            return False
+        environment = installed or self._environments[row["environment"]]
+        return bool(row["key"] == key(case, environment.versions, row))
+
+    def add(self, case: Case, row: Mapping[str, Any], installed: Environment) -> None:
+        """Add a result and write the file. What worked before and does not now, is marked with what it was."""
+        old = self.rows.get(case.name, {})
+        was = old.get("was", old.get("state")) if row["state"] not in WORKS else None
+        self.rows[case.name] = {
+            **row,
+            **({"was": was} if was in WORKS else {}),
+            "key": key(case, installed.versions, row),
+            "date": time.strftime("%Y-%m-%d"),
+            "environment": installed.digest,
+        }
+        self._environments[installed.digest] = installed
+        self._write(installed.versions)
+
+    def _write(self, versions: Mapping[str, str]) -> None:
+        """Write what is in use, in an order that does not depend on when it was found."""
+        used = {row["environment"] for row in self.rows.values()}
+        write_json(
+            self.path,
+            {
+                "schema": SCHEMA,
+                **{name: versions[name] for name in ("transformers", "torch")},
+                "environments": {name: asdict(self._environments[name]) for name in sorted(used)},
+                "cases": {name: dict(sorted(row.items())) for name, row in sorted(self.rows.items())},
+            },
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what is in a file; nothing where there is none, or it is half-written or of the first schema."""
+    try:
+        content = json.loads(path.read_text("utf-8")) if path.exists() else {"schema": 1}
+    except ValueError:
+        # A half-written file is no result; every case is checked again.
+        return {}
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema not in (1, SCHEMA):
+        raise ExportCompatError(f"{path} is no result file of schema {SCHEMA}; move it away and run again")
+    # Rows of the first schema do not say which models were loaded, so none of them is current.
+    return content if schema == SCHEMA else {}

@@ -1,0 +1,69 @@
+"""The result of one case on the installed versions: without patches, and with them."""
+
+import sys
+import time
+from typing import Any
+
+from exportcompat._replay import first_line
+
+from ._cases import Case
+from ._decoders import Sample
+
+_SHOWN = 3
+"""Problems that a result keeps."""
+
+
+def both(case: Case) -> dict[str, Any]:
+    """Check a case without and with patches.
+
+    Returns:
+        The fields of a result, without what says when and where: `state` (`native`, `patched`, `wrong`, `fails`, or
+        `absent` where this release has no such model, or `unsupported` where it cannot make or call it), `problems`,
+        and for what was exported `plain` (state, problem and seconds without patches), `sample`, `difference`,
+        `calls`, `seconds`, `applied`, `used`, and the `modules` of models that were loaded.
+    """
+    from ._check import quiet
+
+    if not case.exists():
+        return {"state": "absent", "problems": []}
+    with quiet():
+        try:
+            case.decoder()
+        except Exception as error:
+            # This release cannot make the model itself; what it says is the reason.
+            return {"state": "unsupported", "problems": [first_line(error)]}
+        return _exported(case)
+
+
+def broken(problem: str) -> dict[str, Any]:
+    """Return the result of a case whose check itself came to no end."""
+    return {"state": "fails", "problems": [problem]}
+
+
+def _exported(case: Case) -> dict[str, Any]:
+    from ._check import check
+
+    begin = time.perf_counter()
+    plain, patched = check(case, Sample(), patched=False), check(case, Sample())
+    row = {name: value for name, value in patched.to_dict().items() if name != "case"}
+    return {
+        **row,
+        "state": state_of(plain.state, patched.state),
+        "problems": row["problems"][:_SHOWN],
+        "plain": {"state": plain.state, "problem": "".join(plain.problems[:1]), "seconds": round(plain.seconds, 1)},
+        "seconds": round(patched.seconds, 1),
+        "total_seconds": round(time.perf_counter() - begin, 1),
+        "modules": loaded_models(),
+    }
+
+
+def state_of(plain: str, patched: str) -> str:
+    """Return the state of a case from those of its two exports; harm is worse than no help."""
+    if patched != "works":
+        return patched
+    return "native" if plain == "works" else "patched"
+
+
+def loaded_models() -> list[str]:
+    """Return the names of the modules of models that are loaded, sorted."""
+    return sorted(name for name in sys.modules if name.startswith("transformers.models.") and ".modeling_" in name)
