@@ -11,10 +11,10 @@ nox.options.default_venv_backend = "virtualenv"
 
 TORCH = "2.13.0"
 TRANSFORMERS = ("5.23.0", "4.57.6")
-ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
+ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime", "psutil")
 # Programs that load exported files, each with a release of transformers that it takes.
 CLIENTS = {"5.23.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
-TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy")
+TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy", "fastjsonschema")
 CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "noxfile.py")
 
 

@@ -6,11 +6,12 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
 from ._cases import Case
@@ -118,6 +119,45 @@ class Results:
                 "cases": {name: dict(sorted(row.items())) for name, row in sorted(self.rows.items())},
             },
         )
+
+
+def read_results(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what is in the result files of a folder, by the releases of transformers and torch.
+
+    Raises:
+        ExportCompatError: there are none, or a file does not fit `results.schema.json`.
+        MissingExtraError: fastjsonschema is not installed.
+    """
+    found = {}
+    for path in sorted(folder.glob("transformers-*.json")):
+        content = check_content(path)
+        found[content["transformers"], content["torch"]] = content
+    if not found:
+        raise ExportCompatError(f"there are no results in {folder}; run: nox -s matrix")
+    return found
+
+
+def check_content(path: Path) -> dict[str, Any]:
+    """Return what is in one result file, checked.
+
+    Raises:
+        ExportCompatError: it cannot be read, or does not fit `results.schema.json`.
+        MissingExtraError: fastjsonschema is not installed.
+    """
+    validate = _validator()
+    try:
+        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        validate(content)
+    except (OSError, ValueError) as error:
+        # The errors of the validator are such too.
+        raise ExportCompatError(f"{path} is no whole result file ({error}); run its cell again") from error
+    return content
+
+
+@lru_cache(maxsize=1)
+def _validator() -> Any:
+    schema = json.loads(Path(__file__).with_name("results.schema.json").read_text("utf-8"))
+    return require("fastjsonschema", "all").compile(schema)
 
 
 def _read(path: Path) -> dict[str, Any]:

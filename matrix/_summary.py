@@ -1,19 +1,17 @@
 """The results as a table: releases down, torch across, and the share of cases that work."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
 
-from exportcompat.registry import ExportCompatError
-
-_WORKS = ("native", "patched")
-_NOT_THERE = ("absent", "unsupported")
+from ._results import WORKS, read_results
 
 Cells = dict[tuple[str, str], dict[str, dict[str, Any]]]
 """The rows of the cases, by transformers and torch."""
+
+_NOT_THERE = ("absent", "unsupported")
 
 
 def summary(folder: Path) -> str:
@@ -22,7 +20,7 @@ def summary(folder: Path) -> str:
     Raises:
         ExportCompatError: there are no results, or a file is not one of ours.
     """
-    cells = read(folder)
+    cells = {cell: content["cases"] for cell, content in read_results(folder).items()}
     columns = sorted({torch for _, torch in cells}, key=Version)
     rows = sorted({transformers for transformers, _ in cells}, key=Version)
     lines = [
@@ -33,33 +31,15 @@ def summary(folder: Path) -> str:
     return "\n".join([*lines, "", *_broken(cells)])
 
 
-def read(folder: Path) -> Cells:
-    """Return the results in a folder.
-
-    Raises:
-        ExportCompatError: there are none, or a file cannot be read.
-    """
-    cells: Cells = {}
-    for path in sorted(folder.glob("transformers-*.json")):
-        try:
-            content = json.loads(path.read_text("utf-8"))
-            cells[content["transformers"], content["torch"]] = content["cases"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ExportCompatError(f"{path} is no whole result file ({error!r}); run its cell again") from error
-    if not cells:
-        raise ExportCompatError(f"there are no results in {folder}; run: nox -s cells -- TRANSFORMERS TORCH")
-    return cells
-
-
 def _share(rows: dict[str, dict[str, Any]]) -> str:
     """Return how many of the cases whose model exists work."""
     states = [row["state"] for row in rows.values() if row["state"] not in _NOT_THERE]
-    return f"{sum(state in _WORKS for state in states)}/{len(states)}" if states else ""
+    return f"{sum(state in WORKS for state in states)}/{len(states)}" if states else ""
 
 
 def _broken(cells: Cells) -> Iterator[str]:
     for (transformers, torch), rows in sorted(cells.items(), key=lambda item: [Version(text) for text in item[0]]):
         for name, row in sorted(rows.items()):
-            if row["state"] not in (*_WORKS, "absent"):
+            if row["state"] not in (*WORKS, "absent"):
                 problem = "; ".join(row["problems"][:1])[:160]
                 yield f"- transformers {transformers}, torch {torch}, {name}: {row['state']}: {problem}"
