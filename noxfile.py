@@ -35,6 +35,12 @@ def tests(session: nox.Session, transformers: str) -> None:
 
 
 @nox.session
+def matrix(session: nox.Session) -> None:
+    """Run telling cases on four telling cells; `nox -s matrix -- --all` runs all, and `-- --help` says what else."""
+    probe(session, "run", ".nox/cells", "psutil", "fastjsonschema", "rich")
+
+
+@nox.session
 def cells(session: nox.Session) -> None:
     """Check all cases on given versions: `nox -s cells -- TRANSFORMERS TORCH [CASE ...]`; results are kept."""
     transformers, torch, *cases = session.posargs or (TRANSFORMERS[0], TORCH)
@@ -45,13 +51,13 @@ def cells(session: nox.Session) -> None:
 @nox.session
 def bisect(session: nox.Session) -> None:
     """Find the releases that need a spec: `nox -s bisect -- SPEC [--package torch] [--case CASE]`."""
-    probe(session, "bisect")
+    probe(session, "bisect", ".nox/probes")
 
 
 @nox.session
 def ends(session: nox.Session) -> None:
     """Prove specs just inside and just outside each end of their ranges: `nox -s ends -- [SPEC ...]`."""
-    probe(session, "ends")
+    probe(session, "ends", ".nox/probes")
 
 
 @nox.session
@@ -84,16 +90,20 @@ def bench_tiny_gpt(session: nox.Session) -> None:
     run_python(session, "benchmarks/tiny_gpt.py", *(session.posargs or ["--plot", "docs/tiny_gpt.png"]))
 
 
-def probe(session: nox.Session, command: str) -> None:
-    """Run a command that makes environments of its own; what it has found out is kept in the session's folder."""
+def probe(session: nox.Session, command: str, folder: str, *packages: str) -> None:
+    """Run a command that makes environments of its own, in a folder that is kept."""
     wheel = build(session)
     uv(session, f"{wheel}[all]", "--no-deps")
-    uv(session, "packaging", "tomli")
-    folder = str(wheel.parent / "probes")
-    links = os.pathsep.join(find_links(session)[1::2])
-    env = {"UV_FIND_LINKS": links} if links else {}
+    uv(session, "packaging", "tomli", *packages)
     arguments = [*session.posargs, "--folder", folder, "--wheel", str(wheel)]
-    run_python(session, "-m", "exportcompat.matrix", command, *arguments, env=env)
+    run_python(session, "-m", "exportcompat.matrix", command, *arguments, env=torch_variables(session))
+
+
+def torch_variables(session: nox.Session) -> dict[str, str]:
+    """Return what tells uv to take CPU builds of torch, where they can be had."""
+    links = os.pathsep.join(find_links(session)[1::2])
+    has_index = torch_source(session, TORCH)[:1] == ["--torch-backend"]
+    return {"UV_TORCH_BACKEND": "cpu"} if has_index else {"UV_FIND_LINKS": links} if links else {}
 
 
 def install(session: nox.Session, transformers: str, *others: str, torch: str = TORCH) -> Path:

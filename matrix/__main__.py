@@ -1,107 +1,214 @@
-"""`python -m exportcompat.matrix`: one case in this process, the proofs, or the quickstart."""
+"""`exportcompat matrix`: what works on which versions, and the proofs of the specs."""
 
 import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from exportcompat.registry import ExportCompatError
 
-from ._cases import parse_proof
-from ._probes import Probes
-from ._quickstart import quickstart
+Commands = Any
+"""What `add_subparsers` returns; its class is private to argparse."""
+
+_RESULTS = Path("matrix/results")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, program: str = "python -m exportcompat.matrix") -> int:
     """Run a command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m exportcompat.matrix", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    check = commands.add_parser("check", help="export one case and print the outcome as a line of JSON")
-    check.add_argument("case", help="a case, or case:batch,past,new")
-    check.add_argument("--plain", action="store_true", help="do not apply patches")
-    check.add_argument("--exclude", action="append", default=[], metavar="ID", help="leave a spec out")
-    commands.add_parser("quickstart", help="export every case without and with patches, and print a table")
-    proofs = commands.add_parser("prove", help="run the proofs of every spec that applies, without and with it")
-    proofs.add_argument("spec", nargs="*", help="ids; all that apply by default")
-    proofs.add_argument("--lock", type=Path, metavar="FILE", help="add the proved sources to this lock file")
-    cell = commands.add_parser("cell", help="check cases on the installed versions and keep the results")
-    cell.add_argument("case", nargs="*", help="names or shell patterns of cases; all by default")
-    cell.add_argument("--results", type=Path, default=Path("matrix/results"), metavar="FOLDER")
-    cell.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
-    cell.add_argument("--fresh", action="store_true", help="check again what has a result")
-    table = commands.add_parser("summary", help="print the results as a table")
-    table.add_argument("--results", type=Path, default=Path("matrix/results"), metavar="FOLDER")
-    ends = commands.add_parser("ends", help="prove specs just inside and just outside each end of their ranges")
-    ends.add_argument("spec", nargs="*", help="ids; all by default")
-    walk = commands.add_parser("bisect", help="find the releases that need a spec by walking them")
-    walk.add_argument("spec")
-    walk.add_argument("--package", default="transformers", help="whose releases are walked (transformers)")
-    walk.add_argument("--case", help="what is exported; the first proof by default")
-    for item in (ends, walk):
-        item.add_argument("--folder", type=Path, default=Path(".nox/probes"), help="for environments and answers")
-        item.add_argument("--wheel", type=Path, help="the wheel of exportcompat that is tried")
+    parser = argparse.ArgumentParser(prog=program, description=__doc__)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for add in _COMMANDS:
+        add(commands)
     arguments = parser.parse_args(argv)
     try:
-        return _COMMANDS[arguments.command](arguments)
+        status: int = arguments.run(arguments)
     except ExportCompatError as error:
-        print(f"exportcompat.matrix: error: {error}", file=sys.stderr)
+        print(f"{program}: error: {error}", file=sys.stderr)
         return 2
+    return status
 
 
-def _check(arguments: argparse.Namespace) -> int:
-    case, sample = parse_proof(arguments.case)
-    from ._check import check, quiet
-
-    with quiet():
-        outcome = check(case, sample, patched=not arguments.plain, exclude=arguments.exclude)
-    print(json.dumps(outcome.to_dict()))
-    return 0
+def _add(commands: Commands, name: str, text: str, run: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    parser.set_defaults(run=run)
+    return parser
 
 
-def _prove(arguments: argparse.Namespace) -> int:
-    from ._prove import prove
-
-    return prove(arguments.lock, arguments.spec)
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--results", type=Path, default=_RESULTS, metavar="FOLDER", help=f"result files ({_RESULTS})")
 
 
-def _cell(arguments: argparse.Namespace) -> int:
-    from ._cell import run_cell
+def _add_run(commands: Commands) -> None:
+    from ._run import add_run
 
-    return run_cell(arguments.results, arguments.case, jobs=arguments.jobs, fresh=arguments.fresh)
-
-
-def _summary(arguments: argparse.Namespace) -> int:
-    from ._summary import summary
-
-    print(summary(arguments.results))
-    return 0
+    add_run(_add(commands, "run", "run the cells that are not known, and print a table", None))
 
 
-def _ends(arguments: argparse.Namespace) -> int:
-    from exportcompat.patches import default_registry
+def _add_why(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from ._why import why
 
-    from ._ends import prove_ends
+        print("\n".join(why(arguments.results, arguments.case, arguments.transformers, arguments.torch)))
+        return 0
 
-    ids = arguments.spec or list(dict.fromkeys(spec.id for spec in default_registry()))
-    return prove_ends(Probes(arguments.folder, arguments.wheel), ids)
-
-
-def _bisect(arguments: argparse.Namespace) -> int:
-    from ._ends import bisect
-
-    return bisect(Probes(arguments.folder, arguments.wheel), arguments.spec, arguments.package, arguments.case)
+    parser = _add(commands, "why", "say from the results how a case is on given versions, and why", run)
+    parser.add_argument("case")
+    parser.add_argument("--transformers", required=True, metavar="RELEASE")
+    parser.add_argument("--torch", required=True, metavar="RELEASE")
+    _add_results(parser)
 
 
-_COMMANDS = {
-    "check": _check,
-    "quickstart": lambda _: quickstart(),
-    "prove": _prove,
-    "cell": _cell,
-    "summary": _summary,
-    "ends": _ends,
-    "bisect": _bisect,
-}
+def _add_report(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from ._report import write_report
+
+        write_report(arguments.results, arguments.out, arguments.format)
+        print(arguments.out)
+        return 0
+
+    parser = _add(commands, "report", "write all results as a page, as Markdown or as JSON", run)
+    parser.add_argument("--format", choices=("html", "md", "json"), default="html")
+    parser.add_argument("--out", type=Path, default=Path("build/matrix.html"), metavar="FILE")
+    _add_results(parser)
+
+
+def _add_merge(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from ._merge import merge
+
+        for line in merge(arguments.folder, arguments.results):
+            print(line)
+        return 0
+
+    parser = _add(commands, "merge", "put the results of several folders together", run)
+    parser.add_argument("folder", nargs="+", type=Path)
+    _add_results(parser)
+
+
+def _add_releases(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from ._releases import add_releases
+
+        for line in add_releases(arguments.table, arguments.index):
+            print(line)
+        return 0
+
+    parser = _add(commands, "releases", "add new releases of torch and transformers to the table", run)
+    parser.add_argument("--table", type=Path, default=Path("matrix/axes.toml"), metavar="FILE")
+    parser.add_argument("--index", metavar="URL", help="a simple index; default: what uv or pip is configured with")
+
+
+def _add_check(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from ._cases import parse_proof
+        from ._check import check, quiet
+
+        case, sample = parse_proof(arguments.case)
+        with quiet():
+            outcome = check(case, sample, patched=not arguments.plain, exclude=arguments.exclude)
+        print(json.dumps(outcome.to_dict()))
+        return 0
+
+    parser = _add(commands, "check", "export one case and print the outcome as a line of JSON", run)
+    parser.add_argument("case", help="a case, or case:batch,past,new")
+    parser.add_argument("--plain", action="store_true", help="do not apply patches")
+    parser.add_argument("--exclude", action="append", default=[], metavar="ID", help="leave a spec out")
+
+
+def _add_quickstart(commands: Commands) -> None:
+    def run(_: argparse.Namespace) -> int:
+        from ._quickstart import quickstart
+
+        return quickstart()
+
+    _add(commands, "quickstart", "export the shown cases without and with patches, and print a table", run)
+
+
+def _add_prove(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from ._prove import prove
+
+        return prove(arguments.lock, arguments.spec)
+
+    parser = _add(commands, "prove", "run the proofs of every spec that applies, without and with it", run)
+    parser.add_argument("spec", nargs="*", help="ids; all that apply by default")
+    parser.add_argument("--lock", type=Path, metavar="FILE", help="add the proved sources to this lock file")
+
+
+def _add_cell(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from ._cell import run_cell
+
+        return run_cell(arguments.results, arguments.case, jobs=arguments.jobs, fresh=arguments.fresh)
+
+    parser = _add(commands, "cell", "check cases on the installed versions and keep the results", run)
+    parser.add_argument("case", nargs="*", help="names or shell patterns of cases; all by default")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
+    parser.add_argument("--fresh", action="store_true", help="check again what has a result")
+    _add_results(parser)
+
+
+def _add_summary(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from ._summary import summary
+
+        print(summary(arguments.results))
+        return 0
+
+    _add_results(_add(commands, "summary", "print the results as a table", run))
+
+
+def _add_ends(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from exportcompat.patches import default_registry
+
+        from ._ends import prove_ends
+        from ._probes import Probes
+
+        ids = arguments.spec or list(default_registry().ids())
+        return prove_ends(Probes(arguments.folder, arguments.wheel), ids)
+
+    parser = _add(commands, "ends", "prove specs just inside and just outside each end of their ranges", run)
+    parser.add_argument("spec", nargs="*", help="ids; all by default")
+    _add_probes(parser)
+
+
+def _add_bisect(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from ._ends import bisect
+        from ._probes import Probes
+
+        probes = Probes(arguments.folder, arguments.wheel)
+        return bisect(probes, arguments.spec, arguments.package, arguments.case)
+
+    parser = _add(commands, "bisect", "find the releases that need a spec by walking them", run)
+    parser.add_argument("spec")
+    parser.add_argument("--package", default="transformers", help="whose releases are walked (transformers)")
+    parser.add_argument("--case", help="what is exported; the first proof by default")
+    _add_probes(parser)
+
+
+def _add_probes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--folder", type=Path, default=Path(".nox/probes"), help="for environments and answers")
+    parser.add_argument("--wheel", type=Path, help="the wheel of exportcompat that is tried")
+
+
+_COMMANDS = (
+    _add_run,
+    _add_why,
+    _add_report,
+    _add_merge,
+    _add_releases,
+    _add_cell,
+    _add_summary,
+    _add_check,
+    _add_quickstart,
+    _add_prove,
+    _add_ends,
+    _add_bisect,
+)
 
 if __name__ == "__main__":
     sys.exit(main())

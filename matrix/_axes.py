@@ -1,14 +1,16 @@
-"""The supported releases, as `axes.toml` lists them."""
+"""What `axes.toml` says: the supported releases, the cells, and what is not run."""
 
+import fnmatch
 import importlib
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
 
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, parse_range
 
 _FILE = Path(__file__).with_name("axes.toml")
 
@@ -27,10 +29,40 @@ def releases(package: str) -> list[str]:
     Raises:
         ExportCompatError: the table has no such package.
     """
-    if package not in _table():
-        raise ExportCompatError(f"{_FILE.name} has no releases of {package!r}; it has those of {', '.join(_table())}")
-    found: list[str] = _table()[package]["releases"]
+    table = _table()
+    if "releases" not in table.get(package, {}):
+        known = ", ".join(name for name in table if "releases" in table[name])
+        raise ExportCompatError(f"{_FILE.name} has no releases of {package!r}; it has those of {known}")
+    found: list[str] = table[package]["releases"]
     return found
+
+
+def release(package: str, text: str) -> str:
+    """Return a release, given as `oldest`, `newest` or itself.
+
+    Raises:
+        ExportCompatError: it is not supported.
+    """
+    known = last_patches(package)
+    found = {"oldest": known[0], "newest": known[-1]}.get(text, text)
+    if found not in releases(package):
+        raise ExportCompatError(f"{package} {text} is not among the supported releases, {known[0]} to {known[-1]}")
+    return found
+
+
+def policy() -> dict[str, Any]:
+    """Return what is said of cells: `cells` and `default`."""
+    return {name: _table()[name] for name in ("cells", "default")}
+
+
+def exclusion(case: str, versions: Mapping[str, str]) -> str:
+    """Return why a case is not run on these versions, with a link; empty if it is."""
+    for row in _table()["exclusions"]:
+        ranges = [parse_range(text) for text in row["requires"]]
+        does_fit = all(item.admits(Version(versions[item.package])) for item in ranges)
+        if does_fit and any(fnmatch.fnmatchcase(case, pattern) for pattern in row["cases"]):
+            return f"{row['reason']} ({row['link']})"
+    return ""
 
 
 def last_patches(package: str) -> list[str]:

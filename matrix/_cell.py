@@ -2,15 +2,17 @@
 
 import fnmatch
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
+from ._axes import exclusion
 from ._cases import CASES, Case
 from ._jobs import USUAL, Limits, run_jobs
-from ._results import PACKAGES, WORKS, Environment, Results, file_name
+from ._results import PACKAGES, WORKS, Installed, Results, file_name
 
 
 def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, limits: Limits = USUAL) -> int:
@@ -32,11 +34,13 @@ def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, l
     """
     for package in PACKAGES:
         require(package, "all")
-    cases, installed = chosen(patterns), Environment.installed()
+    cases, installed = chosen(patterns), Installed.here()
     results = Results(folder / file_name(installed.versions["transformers"], installed.versions["torch"]))
     todo = [case for case in cases if fresh or not results.is_current(case, installed)]
     print(f"{results.path.name}: {len(cases)} cases, {len(cases) - len(todo)} of them known", flush=True)
-    for case, row in run_jobs(todo, jobs, limits):
+    reasons = {case.name: exclusion(case.name, installed.versions) for case in todo}
+    rows = [(case, {"state": "untested", "problems": [reasons[case.name]]}) for case in todo if reasons[case.name]]
+    for case, row in chain(rows, run_jobs([case for case in todo if not reasons[case.name]], jobs, limits)):
         results.add(case, row, installed)
         print(_line(case, row), flush=True)
     states = [results.rows[case.name]["state"] for case in cases]
@@ -58,4 +62,6 @@ def chosen(patterns: Iterable[str]) -> list[Case]:
 
 def _line(case: Case, row: dict[str, Any]) -> str:
     notes = "; ".join(row["problems"])[:150]
-    return f"{row['state']:11} {case.name:24} {row.get('total_seconds', 0):5.1f} s {row['megabytes']:5} MB  {notes}"
+    return (
+        f"{row['state']:11} {case.name:24} {row.get('total_seconds', 0):5.1f} s {row.get('megabytes', 0):5} MB  {notes}"
+    )

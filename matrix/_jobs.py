@@ -45,8 +45,11 @@ def run_jobs(cases: list[Case], jobs: int, limits: Limits) -> Iterator[tuple[Cas
         cases: what to check.
         jobs: number of processes at a time.
         limits: what ends a process.
+
+    Raises:
+        SystemExit: whoever started this process is gone; what still runs would write beside its successor.
     """
-    queue, running = list(cases), list[_Job]()
+    queue, running, parent = list(cases), list[_Job](), os.getppid()
     if queue:
         _preload()
     try:
@@ -54,6 +57,8 @@ def run_jobs(cases: list[Case], jobs: int, limits: Limits) -> Iterator[tuple[Cas
             while queue and len(running) < jobs:
                 running.append(_Job(queue.pop(0), limits))
             time.sleep(_WAIT)
+            if os.getppid() != parent:
+                raise SystemExit("the process that started this one has ended")
             for job in [job for job in running if job.is_over()]:
                 running.remove(job)
                 yield job.case, job.result()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import exportcompat
 from exportcompat import patches, plan
 
+from ._axes import exclusion
 from ._models import SETTINGS, SIZES
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _CHECK = (
     *(Path(exportcompat.__path__[0]) / name for name in ("_decoder.py", "_discrepancy.py", "_verify.py")),
 )
 _MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")
-_NO_EXPORT = ("absent", "unsupported")
+_NO_EXPORT = ("absent", "unsupported", "untested", "uninstallable")
 
 
 def key(case: "Case", versions: Mapping[str, str], row: Mapping[str, Any]) -> str:
@@ -41,12 +42,14 @@ def key(case: "Case", versions: Mapping[str, str], row: Mapping[str, Any]) -> st
         row: the result.
     """
     parts = [*_definition(case), *(f"{name} {text}" for name, text in sorted(versions.items()))]
+    parts += filter(None, [exclusion(case.name, versions)])
     if row["state"] not in _NO_EXPORT:
         parts += [_source(path) for path in _CHECK]
         parts += _specs(row, versions["torch"], versions["transformers"])
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
+@lru_cache(maxsize=None)
 def _definition(case: "Case") -> list[str]:
     """Return the name of a case, how its model is made, from which settings, and in which surroundings."""
     make = case.make if isinstance(case.make, partial) else partial(case.make)
@@ -108,7 +111,7 @@ def _path(name: str) -> Path:
 
 @lru_cache(maxsize=None)
 def _source(path: Path) -> str:
-    """Return the code of a file without comments, docstrings and layout."""
+    """Return a digest of the code of a file without comments, docstrings and layout."""
     return _code(path.read_text("utf-8"))
 
 
@@ -118,7 +121,7 @@ def _code(text: str) -> str:
         body = getattr(node, "body", None)
         if isinstance(body, list):
             node.body = [item for item in body if not _is_record(item)]  # type: ignore[attr-defined]
-    return ast.dump(tree)
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
 def _is_record(node: ast.AST) -> bool:

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +10,10 @@ from typing import Any
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError, PatchingSpec
 
+from ._environments import Environments
 from ._files import write_json
 from ._process import run_check
 
-_TOOLS = ("onnx", "onnxscript", "onnxruntime")
 DEFAULTS: Mapping[str, str] = {"torch": "2.13.0", "transformers": "5.23.0"}
 """The versions of the packages that are not walked."""
 
@@ -62,8 +60,7 @@ class Probes:
     """
 
     def __init__(self, folder: Path, wheel: Path | None) -> None:
-        self._folder = folder
-        self._wheel = wheel
+        self._environments = Environments(folder, wheel)
         self._file = folder / "answers.json"
         self._known: dict[str, Any] = self._read()
 
@@ -71,30 +68,13 @@ class Probes:
         """Check a case on the given versions, or return the answer that is known."""
         key = " ".join([spec_id, case, *(f"{name}=={found[name]}" for name in sorted(found)), _digest(spec_id)])
         if key not in self._known:
-            python = self._python(found)
+            python = self._environments.python(found)
             without = run_check(case, patched=True, python=python, exclude=[spec_id])
             together = without if without["state"] == "absent" else run_check(case, patched=True, python=python)
             problem = "; ".join(without["problems"][:1])
             self._known[key] = [without["state"], together["state"], problem]
             write_json(self._file, self._known)
         return Answer(*self._known[key])
-
-    def _python(self, found: Mapping[str, str]) -> str:
-        place = self._folder / "_".join(f"{name}-{found[name]}" for name in sorted(found))
-        python, marker = place / "bin" / "python", place / "wheel"
-        if self._wheel is None:
-            raise ExportCompatError("this has not been asked before, and there is no wheel to install; give --wheel")
-        wheel = hashlib.sha256(self._wheel.read_bytes()).hexdigest()
-        if not marker.exists():
-            shutil.rmtree(place, ignore_errors=True)
-            _uv("venv", "--python", "3.11", str(place))
-            wanted = [f"{name}=={text}" for name, text in found.items()]
-            _uv("pip", "install", "--python", str(python), *wanted, *_TOOLS)
-        if not marker.exists() or marker.read_text("utf-8") != wheel:
-            _uv("pip", "install", "--python", str(python), "--no-deps", "--reinstall", str(self._wheel))
-            _uv("pip", "install", "--python", str(python), "packaging")
-            marker.write_text(wheel, "utf-8")
-        return str(python)
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -109,12 +89,3 @@ def _digest(spec_id: str) -> str:
     """Return a digest of the modules of a spec, so that an answer is as old as the spec."""
     texts = sorted(Path(spec.definer.rpartition(":")[0]).read_text("utf-8") for spec in variants(spec_id))
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
-
-
-def _uv(*arguments: str) -> None:
-    program = shutil.which("uv")
-    if program is None:
-        raise ExportCompatError("environments are made with uv, which is not installed; run: pip install uv")
-    done = subprocess.run([program, *arguments, "--quiet"], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ExportCompatError(f"uv {' '.join(arguments)} failed: {done.stderr.strip()[-500:]}")

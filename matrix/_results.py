@@ -15,19 +15,20 @@ from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
 from ._cases import Case
-from ._files import write_json
+from ._files import write_results
 from ._key import key
 
 SCHEMA = 2
 WORKS = ("native", "patched")
+CHECKED = (*WORKS, "wrong", "fails")
 PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
 
-Rows = dict[str, dict[str, Any]]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Environment:
-    """What is installed.
+class Installed:
+    """What is installed where a result was found.
 
     Attributes:
         python: the version.
@@ -38,8 +39,8 @@ class Environment:
     packages: tuple[str, ...]
 
     @classmethod
-    def installed(cls) -> "Environment":
-        """Return the environment of this process."""
+    def here(cls) -> "Installed":
+        """Return what this process has."""
         found = {item.metadata["Name"].lower(): item.version for item in distributions() if item.metadata["Name"]}
         packages = tuple(f"{name}=={version}" for name, version in sorted(found.items()) if name != "exportcompat")
         return cls(".".join(map(str, sys.version_info[:3])), packages)
@@ -74,13 +75,13 @@ class Results:
     def __init__(self, path: Path) -> None:
         self.path = path
         content = _read(path)
-        self.rows: Rows = content.get("cases", {})
+        self.rows: dict[str, Row] = content.get("cases", {})
         self._environments = {
-            name: Environment(item["python"], tuple(item["packages"]))
+            name: Installed(item["python"], tuple(item["packages"]))
             for name, item in content.get("environments", {}).items()
         }
 
-    def is_current(self, case: Case, installed: Environment | None = None) -> bool:
+    def is_current(self, case: Case, installed: Installed | None = None) -> bool:
         """Say whether there is a result, and all that it depends on is as it was.
 
         Args:
@@ -93,32 +94,28 @@ class Results:
         environment = installed or self._environments[row["environment"]]
         return bool(row["key"] == key(case, environment.versions, row))
 
-    def add(self, case: Case, row: Mapping[str, Any], installed: Environment) -> None:
+    def add(self, case: Case, row: Mapping[str, Any], installed: Installed) -> None:
         """Add a result and write the file. What worked before and does not now, is marked with what it was."""
-        old = self.rows.get(case.name, {})
-        was = old.get("was", old.get("state")) if row["state"] not in WORKS else None
-        self.rows[case.name] = {
-            **row,
-            **({"was": was} if was in WORKS else {}),
-            "key": key(case, installed.versions, row),
-            "date": time.strftime("%Y-%m-%d"),
-            "environment": installed.digest,
-        }
+        made = {"key": key(case, installed.versions, row), "date": time.strftime("%Y-%m-%d")}
+        new = {**row, **made, "environment": installed.digest}
+        self.rows[case.name] = marked(new, self.rows.get(case.name, {}))
         self._environments[installed.digest] = installed
         self._write(installed.versions)
 
     def _write(self, versions: Mapping[str, str]) -> None:
-        """Write what is in use, in an order that does not depend on when it was found."""
-        used = {row["environment"] for row in self.rows.values()}
-        write_json(
-            self.path,
-            {
-                "schema": SCHEMA,
-                **{name: versions[name] for name in ("transformers", "torch")},
-                "environments": {name: asdict(self._environments[name]) for name in sorted(used)},
-                "cases": {name: dict(sorted(row.items())) for name, row in sorted(self.rows.items())},
-            },
-        )
+        content = {
+            "schema": SCHEMA,
+            **{name: versions[name] for name in ("transformers", "torch")},
+            "environments": {name: asdict(item) for name, item in self._environments.items()},
+            "cases": self.rows,
+        }
+        write_results(self.path, content)
+
+
+def marked(row: Row, old: Row) -> Row:
+    """Return a result, marked if it does not work with how the one that it replaces worked, now or before."""
+    was = old.get("was", old.get("state"))
+    return {**row, "was": was} if row["state"] not in WORKS and was in WORKS else row
 
 
 def read_results(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:

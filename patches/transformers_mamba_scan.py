@@ -85,22 +85,30 @@ def _scaled(part: Any, eps: float) -> Any:
 
 
 _MODELS = "transformers.models"
+_MIXERS = {
+    "mamba": "mamba.modeling_mamba:MambaMixer",
+    "falcon_mamba": "falcon_mamba.modeling_falcon_mamba:FalconMambaMixer",
+    "jamba": "jamba.modeling_jamba:JambaMambaMixer",
+}
 
-SPECS = (
-    PatchingSpec(
+
+def _spec(releases: str, models: tuple[str, ...]) -> PatchingSpec:
+    return PatchingSpec(
         id="mamba-continued-scan",
-        targets=(
-            f"{_MODELS}.mamba.modeling_mamba:MambaMixer.forward",
-            f"{_MODELS}.falcon_mamba.modeling_falcon_mamba:FalconMambaMixer.forward",
-            f"{_MODELS}.jamba.modeling_jamba:JambaMambaMixer.forward",
-        ),
+        targets=tuple(f"{_MODELS}.{_MIXERS[model]}.forward" for model in models),
         replacement=f"{__name__}:continuing",
-        requires=("transformers>=4.44", "torch>=2.9"),
+        requires=(f"transformers{releases}", "torch>=2.9"),
         reason="A Mamba layer ignores its state or takes one token, by ifs and a loop on the sampled length: wrong.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba/modeling_mamba.py",
         ),
-        proofs=("mamba", "falcon_mamba", "jamba"),
+        proofs=models,
         kind="wrap",
-    ),
+    )
+
+
+SPECS = (
+    # FalconMamba is younger than 4.44, and a spec with a target that does not exist is not applied at all.
+    _spec(">=4.44,<4.45", ("mamba", "jamba")),
+    _spec(">=4.45", ("mamba", "falcon_mamba", "jamba")),
 )

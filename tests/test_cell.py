@@ -12,7 +12,7 @@ from exportcompat.matrix import _cell, _jobs
 from exportcompat.matrix._cases import CASES
 from exportcompat.matrix._cell import chosen, run_cell
 from exportcompat.matrix._jobs import Limits
-from exportcompat.matrix._results import Environment, Results, file_name
+from exportcompat.matrix._results import Installed, Results, file_name
 from exportcompat.matrix._row import both, state_of
 from exportcompat.registry import ExportCompatError, MissingExtraError
 
@@ -22,8 +22,8 @@ ROW: dict[str, Any] = {"state": "patched", "problems": [], "used": [], "modules"
 FAILS: dict[str, Any] = {"state": "fails", "problems": ["TypeError: no"], "used": []}
 
 
-def environment(python: str = "3.11.9", **packages: str) -> Environment:
-    return Environment(python, tuple(f"{name}=={text}" for name, text in {**PACKAGES, **packages}.items()))
+def environment(python: str = "3.11.9", **packages: str) -> Installed:
+    return Installed(python, tuple(f"{name}=={text}" for name, text in {**PACKAGES, **packages}.items()))
 
 
 INSTALLED = environment()

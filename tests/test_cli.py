@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from exportcompat import __version__, _cli
+from exportcompat._proved import describe, proved_on
 from exportcompat.patches import default_registry
-from exportcompat.registry import PatchingSpec, Registry, SpecError
+from exportcompat.registry import Environment, Fingerprints, PatchingSpec, Registry, SpecError
 
 HERE = Path(__file__).parent
 
@@ -142,7 +143,7 @@ def test_plan_has_one_row_per_spec(capsys: pytest.CaptureFixture[str]) -> None:
     first, empty, head, *rows = capsys.readouterr().out.splitlines()
     assert first == "torch 2.13.0, transformers 5.23.0"
     assert empty == ""
-    assert head.split() == ["ID", "APPLIES", "REASON"]
+    assert head.split() == ["ID", "APPLIES", "PROVED", "REASON"]
     assert [row.split()[0] for row in rows] == [item.id for item in default_registry()]
 
 
@@ -152,10 +153,24 @@ def test_plan_says_which_apply_and_why(use: Callable[..., None], capsys: pytest.
     assert capsys.readouterr().out.splitlines() == [
         "torch 2.9.0.dev20250801+cu128, transformers not installed",
         "",
-        "ID         APPLIES  REASON",
-        "old        no       torch 2.9.0.dev20250801+cu128 is not in <2.9",
-        "quite-new  yes      torch 2.9.0.dev20250801+cu128 is in >=2.9",
+        "ID         APPLIES  PROVED  REASON",
+        "old        no               torch 2.9.0.dev20250801+cu128 is not in <2.9",
+        "quite-new  yes      no      torch 2.9.0.dev20250801+cu128 is in >=2.9",
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("2.9.0", "yes"), ("2.9.0+cu128", "yes"), ("2.10.0", "on 2.9.0 and 2.11.0"), ("3.0", "on 2.11.0")],
+)
+def test_plan_says_what_was_proved(version: str, said: str, tmp_path: Path) -> None:
+    lock = tmp_path / "lock.json"
+    releases = {"m:f": {"a": ["2.8.0", "2.9.0"], "b": ["2.11.0"]}, "m:g": {"c": ["2.9.0", "2.11.0"]}}
+    lock.write_text(json.dumps({target.replace("m:", "torch:"): found for target, found in releases.items()}))
+    both = spec("both", targets=("torch:f", "torch:g"), requires=("torch",))
+    assert describe(both, Fingerprints(lock), Environment({"torch": version})) == said
+    assert proved_on(both, Fingerprints(lock)) == ["2.9.0", "2.11.0"]
+    assert describe(spec("other", targets=("torch:h",)), Fingerprints(lock), Environment({"torch": version})) == "no"
 
 
 def test_plan_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,6 +188,7 @@ def test_plan_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[st
                 "requires": ["torch>=2.9", "packaging>=1"],
                 "targets": ["cli_upstream:plain"],
                 "kind": "wrap",
+                "proved_on": [],
             }
         ],
     }

@@ -10,6 +10,7 @@ import pytest
 from exportcompat.matrix import _probes
 from exportcompat.matrix._axes import last_patches, releases
 from exportcompat.matrix._ends import End, _last, bisect, ends_of, holds, prove_ends
+from exportcompat.matrix._environments import Environments
 from exportcompat.matrix._probes import Answer, Probes
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
@@ -135,7 +136,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         return {"state": "fails" if exclude else "works", "problems": ["broken"] if exclude else []}
 
     monkeypatch.setattr(_probes, "run_check", run_check)
-    monkeypatch.setattr(Probes, "_python", lambda *_: "python")
+    monkeypatch.setattr(Environments, "python", lambda *_: "python")
     return calls
 
 
@@ -166,7 +167,7 @@ def test_an_answer_is_as_old_as_its_spec(
 
 def test_without_a_wheel_there_are_known_answers_only(tmp_path: Path) -> None:
     with pytest.raises(
-        ExportCompatError, match="not been asked before, and there is no wheel to install; give --wheel"
+        ExportCompatError, match="an environment has to be made, and there is no wheel to install; give --wheel"
     ):
         Probes(tmp_path, None).ask(SPEC, "llama", VERSIONS)
 

@@ -41,7 +41,7 @@ def change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Change]:
 
 
 def forget() -> None:
-    for function in (_key._applying, _key._neighbours, _key._source):
+    for function in (_key._applying, _key._definition, _key._neighbours, _key._source):
         function.cache_clear()
 
 
@@ -107,8 +107,10 @@ def test_versions_and_cases_do() -> None:
 def test_settings_do(monkeypatch: pytest.MonkeyPatch) -> None:
     before, other = key(LLAMA, VERSIONS, ROW), key(CASES["gemma"], VERSIONS, ROW)
     monkeypatch.setattr(_key, "SETTINGS", {**SETTINGS, "llama": ("Llama", "Llama", {"hidden_size": 48})})
+    forget()
     assert key(LLAMA, VERSIONS, ROW) != before
     assert key(CASES["gemma"], VERSIONS, ROW) == other
+    forget()
 
 
 def test_a_model_that_is_not_there_depends_on_no_spec(change: Change) -> None:

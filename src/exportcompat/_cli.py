@@ -15,11 +15,14 @@ from exportcompat.patches import default_registry
 from exportcompat.registry import Decision, Environment, ExportCompatError, PatchingSpec, plan
 
 from ._commands import MismatchError, add_export, add_verify
+from ._proved import describe, proved_on
 from ._table import table
 from ._version import __version__
 
 PACKAGES = ("torch", "transformers")
 """The packages whose versions can be given on the command line."""
+
+_MATRIX = "matrix"
 
 Commands = Any
 """What `add_subparsers` returns; its class is private to argparse."""
@@ -36,6 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: argparse ends the program itself for `--help`, `--version` (0) and for wrong usage (2).
     """
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == [_MATRIX]:
+        from exportcompat.matrix.__main__ import main as matrix
+
+        return matrix(argv[1:], f"exportcompat {_MATRIX}")
     arguments = _parser().parse_args(argv)
     try:
         _write(arguments.run(arguments))
@@ -83,16 +91,25 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
     """
     given = {package: getattr(arguments, package) for package in PACKAGES}
     environment = Environment({name: _version(text) for name, text in given.items() if text is not None})
-    decisions = plan(default_registry(), environment, include=arguments.include, exclude=arguments.exclude)
+    registry = default_registry()
+    decisions = plan(registry, environment, include=arguments.include, exclude=arguments.exclude)
     # A plan looks at no package that no spec needs; these two are shown in any case.
     versions = {name: _text(environment[name]) for name in (*PACKAGES, *environment)}
     if arguments.json:
-        yield _json({"versions": versions, "specs": [_decision_data(decision) for decision in decisions]})
+        rows = [
+            {**_decision_data(item), "proved_on": proved_on(item.spec, registry.fingerprints)} for item in decisions
+        ]
+        yield _json({"versions": versions, "specs": rows})
         return
     yield ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
     yield ""
-    rows = [(item.spec.id, "yes" if item.applies else "no", item.reason) for item in decisions]
-    yield from table([("ID", "APPLIES", "REASON"), *rows])
+    lines = [
+        (item.spec.id, "yes", describe(item.spec, registry.fingerprints, environment), item.reason)
+        if item.applies
+        else (item.spec.id, "no", "", item.reason)
+        for item in decisions
+    ]
+    yield from table([("ID", "APPLIES", "PROVED", "REASON"), *lines])
 
 
 def _version(text: str) -> str | None:
@@ -173,7 +190,19 @@ def _add_verify(commands: Commands) -> None:
     add_json(add_verify(commands))
 
 
-COMMANDS: tuple[Callable[[Commands], None], ...] = (_add_plan, _add_list, _add_show, _add_export, _add_verify)
+def _add_matrix(commands: Commands) -> None:
+    # It has a parser of its own, which `main` calls; this is its line in the help.
+    commands.add_parser(_MATRIX, help="say what works on which versions, and find it out", add_help=False)
+
+
+COMMANDS: tuple[Callable[[Commands], None], ...] = (
+    _add_plan,
+    _add_list,
+    _add_show,
+    _add_export,
+    _add_verify,
+    _add_matrix,
+)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:

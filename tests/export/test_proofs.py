@@ -25,6 +25,9 @@ def test_needed_and_enough(spec: PatchingSpec, proof: str) -> None:
     case, sample = parse_proof(proof)
     without = check(case, sample, exclude=[spec.id], again=False)
     assert without.state in ("wrong", "fails"), f"{proof} works without {spec.id}"
+    if proof in CASES:
+        # That the case works with every spec is what `test_models.py` shows.
+        return
     together = check(case, sample, again=False)
     assert (together.state, together.problems) == ("works", [])
 

@@ -1,0 +1,125 @@
+"""`nox -s matrix`: choose cells and cases, run what is not known, and say what came out."""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from exportcompat._table import table
+from exportcompat.registry import ExportCompatError
+
+from ._axes import policy
+from ._cases import CASES, Case
+from ._cell import chosen
+from ._cells import Cell, all_cells, choose, default_cells, shard
+from ._driver import Options, Task, cell_process, plan_task, regressions, results_of, run_tasks
+from ._environments import Environments
+from ._results import CHECKED, WORKS
+
+_STATES = ("native", "patched", "wrong", "fails", "absent", "unsupported", "untested", "uninstallable")
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `run`."""
+    parser.add_argument("--all", action="store_true", help="every cell and every case, not the telling ones")
+    parser.add_argument("--torch", metavar="RELEASE", help="cells with this torch: 2.9, 2.9.1, '2.1*'")
+    parser.add_argument("--transformers", metavar="RELEASE", help="cells with this transformers: 4.57, '4.5*'")
+    parser.add_argument("--case", action="append", default=[], metavar="NAME", help="cases, as shell patterns")
+    parser.add_argument("--shard", metavar="I/N", help="a part of the cells, such as 2/5")
+    parser.add_argument("--list", action="store_true", help="show what would be run, and end")
+    parser.add_argument("--json", action="store_true", help="with --list: as JSON")
+    parser.add_argument("--resume", action="store_true", help="run what is not known (this is what happens anyway)")
+    parser.add_argument("--fresh", action="store_true", help="run again what is known")
+    parser.add_argument("--pre", action="store_true", help="the newest pre-releases instead; never fails the run")
+    parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
+    parser.add_argument("--results", type=Path, default=Path("matrix/results"), metavar="FOLDER")
+    parser.add_argument("--report", type=Path, default=Path("build/matrix.html"), metavar="FILE")
+    parser.add_argument("--folder", type=Path, default=Path(".nox/cells"), help="for the environments")
+    parser.add_argument("--wheel", type=Path, help="the wheel of exportcompat that is tried")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Run the chosen cells.
+
+    Returns:
+        0 if nothing got worse, and something was checked in each cell.
+
+    Raises:
+        ExportCompatError: a choice fits nothing, or an environment is wanted and there is no wheel or uv.
+    """
+    options = Options(arguments.results.resolve(), arguments.jobs, arguments.fresh)
+    cases = _cases(arguments)
+    if arguments.pre:
+        return _run_newest(cases, Environments(arguments.folder.resolve(), arguments.wheel), options)
+    tasks = [plan_task(cell, cases, options) for cell in _cells(arguments)]
+    if arguments.list:
+        print("\n".join(_listed(tasks, as_json=arguments.json)))
+        return 0
+    todo = sum(len(task.todo) for task in tasks)
+    print(f"{len(tasks)} cells, {len(cases)} cases: {len(tasks) * len(cases) - todo} results are known, {todo} to run")
+    try:
+        run_tasks(tasks, Environments(arguments.folder.resolve(), arguments.wheel), options)
+    except KeyboardInterrupt:
+        print("stopped; what was found is kept, and the same command goes on")
+        return 130
+    return _closed(tasks, options, arguments.report)
+
+
+def _run_newest(cases: Sequence[Case], environments: Environments, options: Options) -> int:
+    """Run the newest pre-releases; what cannot be installed or begun is said, and is no error."""
+    try:
+        with cell_process(environments.newest(), cases, options) as lines:
+            for line in lines:
+                print(line, flush=True)
+    except ExportCompatError as error:
+        print(error)
+    return 0
+
+
+def _closed(tasks: Sequence[Task], options: Options, page: Path) -> int:
+    from ._report import write_report
+
+    print("\n".join(_overview(tasks, options)))
+    write_report(options.results, page, "html")
+    print(f"\nreport: {page.resolve()}")
+    worse = regressions(tasks, options)
+    print("\n".join(["", *worse] if worse else ["", "nothing got worse"]))
+    return 1 if worse else 0
+
+
+def _cells(arguments: argparse.Namespace) -> list[Cell]:
+    is_default = not (arguments.all or arguments.torch or arguments.transformers)
+    cells = default_cells() if is_default else choose(all_cells(), arguments.transformers, arguments.torch)
+    return shard(cells, arguments.shard)
+
+
+def _cases(arguments: argparse.Namespace) -> list[Case]:
+    return list(CASES.values()) if arguments.all and not arguments.case else chosen(arguments.case or default_cases())
+
+
+def default_cases() -> list[str]:
+    """Return the names of the telling cases."""
+    names: list[str] = policy()["default"]["cases"]
+    return names
+
+
+def _listed(tasks: Sequence[Task], *, as_json: bool) -> Iterator[str]:
+    if as_json:
+        yield json.dumps([{**vars(task.cell), "cases": len(task.cases), "todo": len(task.todo)} for task in tasks])
+        return
+    rows = [(task.cell.transformers, task.cell.torch, str(len(task.cases)), str(len(task.todo))) for task in tasks]
+    yield from table([("TRANSFORMERS", "TORCH", "CASES", "TO RUN"), *rows])
+
+
+def _overview(tasks: Sequence[Task], options: Options) -> Iterator[str]:
+    """Yield a table with the number of cases in each state, and a line for each case that does not work."""
+    rows, broken = [], []
+    for task in tasks:
+        found = results_of(task.cell, options.results).rows
+        states = {case.name: found.get(case.name, {}).get("state", "untested") for case in task.cases}
+        counts = [str(list(states.values()).count(state) or "") for state in _STATES]
+        rows.append((task.cell.transformers, task.cell.torch, *counts))
+        bad = [name for name, state in states.items() if state in set(CHECKED) - set(WORKS)]
+        broken += [f"{task.cell}, {name}: {states[name]}: {found[name]['problems'][0][:150]}" for name in bad]
+    yield from ["", *table([("TRANSFORMERS", "TORCH", *map(str.upper, _STATES)), *rows]), "", *broken]
