@@ -41,14 +41,6 @@ def matrix(session: nox.Session) -> None:
 
 
 @nox.session
-def cells(session: nox.Session) -> None:
-    """Check all cases on given versions: `nox -s cells -- TRANSFORMERS TORCH [CASE ...]`; results are kept."""
-    transformers, torch, *cases = session.posargs or (TRANSFORMERS[0], TORCH)
-    install(session, transformers, torch=torch)
-    run_python(session, "-m", "exportcompat.matrix", "cell", "--results", "matrix/results", *cases)
-
-
-@nox.session
 def bisect(session: nox.Session) -> None:
     """Find the releases that need a spec: `nox -s bisect -- SPEC [--package torch] [--case CASE]`."""
     probe(session, "bisect", ".nox/probes")

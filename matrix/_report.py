@@ -57,8 +57,7 @@ def _write(path: Path, text: str) -> None:
     if path.is_dir():
         raise ExportCompatError(f"the report cannot be written to {path}, which is a folder; name a file")
     try:
-        # Half of a surrogate pair can be in the message of an error, and cannot be written.
-        write_text(path, text.encode("utf-8", "backslashreplace").decode())
+        write_text(path, text)
     except OSError as error:
         raise ExportCompatError(f"the report cannot be written to {path} ({error}); name another file") from error
 

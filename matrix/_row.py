@@ -1,5 +1,6 @@
 """The result of one case on the installed versions: without patches, and with them."""
 
+import math
 import sys
 import time
 from typing import Any
@@ -50,6 +51,8 @@ def _exported(case: Case) -> dict[str, Any]:
         **row,
         "state": state_of(plain.state, patched.state),
         "problems": row["problems"][:_SHOWN],
+        # What is no number at all has no difference; JSON could not hold it either.
+        "difference": row["difference"] if math.isfinite(row["difference"] or 0.0) else None,
         "plain": {"state": plain.state, "problem": "".join(plain.problems[:1]), "seconds": round(plain.seconds, 1)},
         "seconds": round(patched.seconds, 1),
         "total_seconds": round(time.perf_counter() - begin, 1),

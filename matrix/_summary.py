@@ -11,7 +11,7 @@ from ._results import WORKS, read_results
 Cells = dict[tuple[str, str], dict[str, dict[str, Any]]]
 """The rows of the cases, by transformers and torch."""
 
-_NOT_THERE = ("absent", "unsupported")
+_NOT_THERE = ("absent", "unsupported", "untested", "uninstallable")
 
 
 def summary(folder: Path) -> str:

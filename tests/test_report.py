@@ -304,7 +304,7 @@ function at() {
 }
 const cellOf = (name) => [...document.querySelectorAll("tbody tr")].find(
   (row) => row.querySelector("code").textContent === name).cells[1];
-const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+const shown = () => new Promise((done) => setTimeout(done, 50));
 const event = (target, name) => new Promise((done) => target.addEventListener(name, done, { once: true }));
 const set = (id, value) => {
   document.getElementById(id).value = value;
@@ -423,14 +423,14 @@ def test_what_does_not_fit_a_filter_is_pale_and_still_what_it_is(results: Path) 
 @in_browser
 def test_filters_change_the_table_and_the_address(results: Path) -> None:
     steps = """
-    set("text", "llama"); await frame(); say(location.hash);
-    set("torch", "all"); await frame(); say(location.hash);
-    document.querySelector("#states input[value=untested]").click(); await frame(); say(location.hash);
+    set("text", "llama"); await shown(); say(location.hash);
+    set("torch", "all"); await shown(); say(location.hash);
+    document.querySelector("#states input[value=untested]").click(); await shown(); say(location.hash);
     say(String(document.querySelectorAll("tbody tr").length));
     location.hash = "#torch=2.6.0"; await event(window, "hashchange");
     say(document.getElementById("torch").selectedOptions[0].textContent);
-    document.querySelector("button[type=reset]").click(); await frame(); say(location.hash);
-    document.getElementById("every").click(); await frame();
+    document.querySelector("button[type=reset]").click(); await shown(); say(location.hash);
+    document.getElementById("every").click(); await shown();
     say(document.querySelector("thead th + th span").textContent);
     """
     rest = "states=wrong,fails,uninstallable,unsupported,patched,native,absent"
