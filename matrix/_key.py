@@ -24,6 +24,7 @@ _CHECK = (
     *(_MATRIX / "models" / name for name in ("_decoder.py", "tiny_gpt.py")),
     *(Path(exportcompat.__path__[0]) / name for name in ("_decoder.py", "_discrepancy.py", "_verify.py")),
 )
+_NODE = re.compile(r"pytree\((.+)\)")
 _MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")
 _NO_EXPORT = ("absent", "unsupported", "untested", "uninstallable")
 
@@ -34,7 +35,7 @@ def key(case: "Case", versions: Mapping[str, str], row: Mapping[str, Any]) -> st
     That is: the versions, the definition of the case, the source of the check, which specs apply and where they write,
     and the source of those that the export used. A spec that was applied and never reached can change without making
     the result old. Nothing is known of what a broken export would reach, so that depends on every spec that applies.
-    Specs that are for models which were not loaded do not count.
+    Specs that are for models which were not loaded, or for caches of other classes, do not count.
 
     Args:
         case: the case.
@@ -60,18 +61,20 @@ def _definition(case: "Case") -> list[str]:
 
 
 def _specs(row: Mapping[str, Any], torch: str, transformers: str) -> Iterator[str]:
-    does_work = row["state"] in ("native", "patched")
+    does_work, used = row["state"] in ("native", "patched"), row.get("used", ())
     for spec_id, targets, module in _applying(torch, transformers):
-        if _can_reach(targets, row.get("modules")):
+        if spec_id in used or any(_can_reach(target, row) for target in targets):
             yield f"{spec_id} {' '.join(targets)}"
-            if not does_work or spec_id in row["used"]:
+            if not does_work or spec_id in used:
                 yield from map(_source, _modules(module))
 
 
-def _can_reach(targets: tuple[str, ...], modules: list[str] | None) -> bool:
-    """Say whether a target is outside of the models, or in one that was loaded; None if it is not known which were."""
-    found = [_MODEL.search(target) for target in targets]
-    return modules is None or any(match is None or match[0] in modules for match in found)
+def _can_reach(target: str, row: Mapping[str, Any]) -> bool:
+    """Say whether an export may come to a target; what a result does not tell may be anything."""
+    node, model = _NODE.fullmatch(target), _MODEL.search(target)
+    if node and "caches" in row:
+        return node[1] in row["caches"]
+    return model is None or model[0] in row.get("modules", [model[0]])
 
 
 @lru_cache(maxsize=None)

@@ -76,12 +76,10 @@ def _json(results: Path) -> str:
 
 def _markdown(results: Path) -> str:
     cells = read_cells(results)
-    # What the summary lists after its table is in the last section too, grouped.
-    shares = summary(results).partition("\n\n")[0]
     legend = [f"- {_letter(state.name)}: {state.name}, {state.meaning}" for state in STATES]
     sections = [line for torch in _torches(cells) for line in _section(torch, cells)]
     broken = list(_broken(cells)) or ["Nothing that was tested."]
-    lines = ["# What works", "", _intro(cells), "", shares, "", *legend, "", *sections]
+    lines = ["# What works", "", _intro(cells), "", summary(results), "", *legend, "", *sections]
     return "\n".join([*lines, "## What does not work", "", *broken, ""])
 
 

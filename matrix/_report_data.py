@@ -14,7 +14,7 @@ from exportcompat.registry import ExportCompatError
 from ._axes import releases
 from ._cases import CASES
 from ._results import PACKAGES, WORKS, file_name, read_results
-from ._summary import _NOT_THERE
+from ._summary import NOT_THERE
 
 Record = dict[str, Any]
 
@@ -221,7 +221,7 @@ def page_data(cells: list[Cell]) -> Record:
     return {
         "states": [asdict(state) for state in STATES],
         "works": WORKS,
-        "notThere": _NOT_THERE,
+        "notThere": NOT_THERE,
         "cases": list(titles(cells).items()),
         "newest": newest_date(cells),
         "fields": FIELDS,

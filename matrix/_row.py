@@ -21,7 +21,7 @@ def both(case: Case) -> dict[str, Any]:
         The fields of a result, without what says when and where: `state` (`native`, `patched`, `wrong`, `fails`, or
         `absent` where this release has no such model, or `unsupported` where it cannot make or call it), `problems`,
         and for what was exported `plain` (state, problem and seconds without patches), `sample`, `difference`,
-        `calls`, `seconds`, `applied`, `used`, and the `modules` of models that were loaded.
+        `calls`, `seconds`, `applied`, `used`, the `modules` of models that were loaded, the classes of its `caches`.
     """
     from ._check import quiet
 
@@ -57,7 +57,17 @@ def _exported(case: Case) -> dict[str, Any]:
         "seconds": round(patched.seconds, 1),
         "total_seconds": round(time.perf_counter() - begin, 1),
         "modules": loaded_models(),
+        "caches": sorted(cache_classes(case.decoder().cache(1, 1))),
     }
+
+
+def cache_classes(cache: Any) -> set[str]:
+    """Return the classes of a cache and of the caches that it is made of, as `module:name`; none for plain tuples."""
+    cls = type(cache)
+    if not cls.__module__.startswith("transformers."):
+        return set()
+    parts = (value for value in vars(cache).values() if type(value).__name__.endswith("Cache"))
+    return {f"{cls.__module__}:{cls.__qualname__}"}.union(*map(cache_classes, parts))
 
 
 def state_of(plain: str, patched: str) -> str:

@@ -1,6 +1,5 @@
 """The results as a table: releases down, torch across, and the share of cases that work."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +7,12 @@ from packaging.version import Version
 
 from ._results import WORKS, read_results
 
-Cells = dict[tuple[str, str], dict[str, dict[str, Any]]]
-"""The rows of the cases, by transformers and torch."""
-
-_NOT_THERE = ("absent", "unsupported", "untested", "uninstallable")
+NOT_THERE = ("absent", "unsupported", "untested", "uninstallable")
+"""States of a case in which nothing was found out about it."""
 
 
 def summary(folder: Path) -> str:
-    """Return a Markdown table of all result files, and a line for each case that does not work.
+    """Return a Markdown table of all result files.
 
     Raises:
         ExportCompatError: there are no results, or a file is not one of ours.
@@ -28,18 +25,10 @@ def summary(folder: Path) -> str:
         "|---" * (len(columns) + 1) + "|",
     ]
     lines += [f"| {row} | " + " | ".join(_share(cells.get((row, name), {})) for name in columns) + " |" for row in rows]
-    return "\n".join([*lines, "", *_broken(cells)])
+    return "\n".join(lines)
 
 
 def _share(rows: dict[str, dict[str, Any]]) -> str:
     """Return how many of the cases whose model exists work."""
-    states = [row["state"] for row in rows.values() if row["state"] not in _NOT_THERE]
+    states = [row["state"] for row in rows.values() if row["state"] not in NOT_THERE]
     return f"{sum(state in WORKS for state in states)}/{len(states)}" if states else ""
-
-
-def _broken(cells: Cells) -> Iterator[str]:
-    for (transformers, torch), rows in sorted(cells.items(), key=lambda item: [Version(text) for text in item[0]]):
-        for name, row in sorted(rows.items()):
-            if row["state"] not in (*WORKS, "absent"):
-                problem = "; ".join(row["problems"][:1])[:160]
-                yield f"- transformers {transformers}, torch {torch}, {name}: {row['state']}: {problem}"

@@ -3,6 +3,9 @@
 import dataclasses
 import gc
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +182,38 @@ def test_a_case_that_ends_badly_is_a_result_and_loses_no_other(
     cases = json.loads(file.read_text())["cases"]
     assert (cases["llama"]["state"], cases["llama"]["problems"]) == ("fails", [problem])
     assert cases["tiny_gpt"]["state"] == "patched"
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from exportcompat.matrix import _cell, _jobs
+
+def both(case):
+    time.sleep(60 if case.name == "llama" else 0)
+    return {"state": "patched", "problems": [], "used": [], "modules": []}
+
+_jobs.both, _jobs._preload = both, lambda: None
+_cell.run_cell(Path(sys.argv[1]), ["tiny_gpt", "llama"], jobs=1, fresh=False)
+"""
+
+
+def test_a_killed_cell_loses_the_case_in_flight_only(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="a cell is one of torch and transformers")
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert any(line.startswith("patched") for line in process.stdout)
+        process.kill()
+    (path,) = tmp_path.iterdir()
+    results, installed = Results(path), Installed.here()
+    assert results.is_current(GPT, installed) and not results.is_current(LLAMA, installed)
+
+
+def test_a_cell_ends_when_whoever_started_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    parents = iter([1, 2])
+    monkeypatch.setattr(_jobs, "_preload", lambda: None)
+    monkeypatch.setattr(_jobs, "both", lambda case: time.sleep(60))
+    monkeypatch.setattr("os.getppid", lambda: next(parents))
+    with pytest.raises(SystemExit, match="the process that started this one has ended"):
+        list(_jobs.run_jobs([GPT], 1, Limits()))

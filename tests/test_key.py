@@ -78,6 +78,20 @@ def test_a_spec_for_a_model_that_was_not_loaded_does_not(monkeypatch: pytest.Mon
     assert key(LLAMA, VERSIONS, row) != before
 
 
+def test_a_spec_for_another_cache_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    caches = "transformers.cache_utils"
+    row = {**ROW, "caches": [f"{caches}:DynamicCache"]}
+    applying(monkeypatch)
+    before, unknown = key(LLAMA, VERSIONS, row), key(LLAMA, VERSIONS, ROW)
+    applying(monkeypatch, ("static", f"pytree({caches}:StaticCache)"))
+    assert key(LLAMA, VERSIONS, row) == before
+    assert key(LLAMA, VERSIONS, ROW) != unknown
+    # Whatever the result says of its caches: what it used counts.
+    assert key(LLAMA, VERSIONS, {**row, "used": ["static"]}) != before
+    applying(monkeypatch, ("dynamic", f"pytree({caches}:DynamicCache)"))
+    assert key(LLAMA, VERSIONS, row) != before
+
+
 def test_a_spec_that_was_not_used_does_not(change: Change) -> None:
     before, broken = key(LLAMA, VERSIONS, ROW), key(LLAMA, VERSIONS, {"state": "fails", "used": []})
     change("transformers_alibi_slice", "return ", "return not ")
