@@ -1,6 +1,7 @@
 """Sessions. `nox -s quickstart` and `nox -s tests` are the two to know; `nox -l` lists them all."""
 
 import os
+import shutil
 from pathlib import Path
 
 import nox
@@ -15,7 +16,7 @@ ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime", "psutil")
 # Programs that load exported files, each with a release of transformers that it takes.
 CLIENTS = {"5.23.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
 TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy", "fastjsonschema")
-CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "noxfile.py")
+CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "noxfile.py", "setup.py")
 
 
 @nox.session
@@ -29,9 +30,10 @@ def quickstart(session: nox.Session) -> None:
 @nox.parametrize("transformers", TRANSFORMERS)
 def tests(session: nox.Session, transformers: str) -> None:
     """Run all tests against the built wheel; arguments go to pytest."""
-    wheel = install(session, transformers, *TEST_TOOLS, *CLIENTS[transformers])
+    install(session, transformers, *TEST_TOOLS, *CLIENTS[transformers])
+    shipped = build(session, tools=False)
     arguments = session.posargs or ["-n", "2", "--dist", "worksteal", "--timeout", "600", "tests"]
-    run_python(session, "-m", "pytest", *arguments, env={"EXPORTCOMPAT_WHEEL": str(wheel)})
+    run_python(session, "-m", "pytest", *arguments, env={"EXPORTCOMPAT_WHEEL": str(shipped)})
 
 
 @nox.session
@@ -98,23 +100,22 @@ def torch_variables(session: nox.Session) -> dict[str, str]:
     return {"UV_TORCH_BACKEND": "cpu"} if has_index else {"UV_FIND_LINKS": links} if links else {}
 
 
-def install(session: nox.Session, transformers: str, *others: str, torch: str = TORCH) -> Path:
-    """Install torch, one transformers, the ONNX packages and our wheel; return the wheel."""
+def install(session: nox.Session, transformers: str, *others: str, torch: str = TORCH) -> None:
+    """Install torch, one transformers, the ONNX packages and our wheel, with the tools of the matrix."""
     wheel = build(session)
     source = torch_source(session, torch)
     uv(session, *source, f"torch=={torch}")
     # torch is there already: no other source may replace it.
     uv(session, f"torch=={torch}", f"transformers=={transformers}", *ONNX, *others, str(wheel), *find_links(session))
-    return wheel
 
 
-def build(session: nox.Session) -> Path:
-    """Build the wheel into the session's temporary folder."""
+def build(session: nox.Session, *, tools: bool = True) -> Path:
+    """Build the wheel, with the tools of the matrix or as it is shipped, into the session's temporary folder."""
     session.install("--quiet", "uv>=0.6")
-    folder = Path(session.create_tmp()).resolve()
-    for old in folder.glob("*.whl"):
-        old.unlink()
-    session.run("uv", "build", "--quiet", "--wheel", "--out-dir", str(folder), silent=True)
+    folder = Path(session.create_tmp()).resolve() / ("whole" if tools else "shipped")
+    shutil.rmtree(folder, ignore_errors=True)
+    env = {"EXPORTCOMPAT_TOOLS": "1" if tools else ""}
+    session.run("uv", "build", "--quiet", "--wheel", "--out-dir", str(folder), silent=True, env=env)
     (wheel,) = folder.glob("*.whl")
     return wheel
 

@@ -12,7 +12,9 @@ from exportcompat.registry import ExportCompatError
 Commands = Any
 """What `add_subparsers` returns; its class is private to argparse."""
 
+_EDITABLE = "pip install -e '.[all]', or the sessions of nox"
 _RESULTS = Path("matrix/results")
+_PAGE = Path("build/matrix.html")
 
 
 def main(argv: Sequence[str] | None = None, program: str = "python -m exportcompat.matrix") -> int:
@@ -21,9 +23,14 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m exportcomp
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in _COMMANDS:
         add(commands)
-    arguments = parser.parse_args(argv)
     try:
+        arguments = parser.parse_args(argv)
         status: int = arguments.run(arguments)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(f"{__package__}."):
+            raise
+        print(f"{program}: error: the wheel has not this command; in a checkout: {_EDITABLE}", file=sys.stderr)
+        return 2
     except ExportCompatError as error:
         print(f"{program}: error: {error}", file=sys.stderr)
         return 2
@@ -41,9 +48,27 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(commands: Commands) -> None:
-    from ._run import add_run
+    def run(arguments: argparse.Namespace) -> int:
+        from ._run import run_matrix
 
-    add_run(_add(commands, "run", "run the cells that are not known, and print a table", None))
+        return run_matrix(arguments)
+
+    parser = _add(commands, "run", "run the cells that are not known, and print a table", run)
+    parser.add_argument("--all", action="store_true", help="every cell and every case, not the telling ones")
+    parser.add_argument("--torch", metavar="RELEASE", help="cells with this torch: 2.9, 2.9.1, '2.1*'")
+    parser.add_argument("--transformers", metavar="RELEASE", help="cells with this transformers: 4.57, '4.5*'")
+    parser.add_argument("--case", action="append", default=[], metavar="NAME", help="cases, as shell patterns")
+    parser.add_argument("--shard", metavar="I/N", help="a part of the cells, such as 2/5")
+    parser.add_argument("--list", action="store_true", help="show what would be run, and end")
+    parser.add_argument("--json", action="store_true", help="with --list: as JSON")
+    parser.add_argument("--resume", action="store_true", help="run what is not known (this is what happens anyway)")
+    parser.add_argument("--fresh", action="store_true", help="run again what is known")
+    parser.add_argument("--pre", action="store_true", help="the newest pre-releases instead; never fails the run")
+    parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
+    parser.add_argument("--report", type=Path, default=_PAGE, metavar="FILE")
+    parser.add_argument("--folder", type=Path, default=Path(".nox/cells"), help="for the environments")
+    parser.add_argument("--wheel", type=Path, help="the wheel of exportcompat that is tried")
+    _add_results(parser)
 
 
 def _add_why(commands: Commands) -> None:
@@ -70,7 +95,7 @@ def _add_report(commands: Commands) -> None:
 
     parser = _add(commands, "report", "write all results as a page, as Markdown or as JSON", run)
     parser.add_argument("--format", choices=("html", "md", "json"), default="html")
-    parser.add_argument("--out", type=Path, default=Path("build/matrix.html"), metavar="FILE")
+    parser.add_argument("--out", type=Path, default=_PAGE, metavar="FILE")
     _add_results(parser)
 
 

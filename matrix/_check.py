@@ -1,5 +1,6 @@
 """Export one case and find out whether the file works: `native`, `patched`, `wrong` or `fails`."""
 
+import functools
 import os
 import tempfile
 import time
@@ -165,6 +166,8 @@ def captures(*, stop: bool = False) -> Iterator[list[str]]:
 
     original, texts = torch.export.export, list[str]()
 
+    # A scope that is entered meanwhile must see through this, to the function that its spec was proved against.
+    @functools.wraps(original)
     def recorded(*args: Any, **kwargs: Any) -> Any:
         program = original(*args, **kwargs)
         # As a text, because the exporter changes the program afterwards; the comments count torch's own files.

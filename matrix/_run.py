@@ -19,28 +19,11 @@ from ._results import CHECKED, WORKS
 _STATES = ("native", "patched", "wrong", "fails", "absent", "unsupported", "untested", "uninstallable")
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `run`."""
-    parser.add_argument("--all", action="store_true", help="every cell and every case, not the telling ones")
-    parser.add_argument("--torch", metavar="RELEASE", help="cells with this torch: 2.9, 2.9.1, '2.1*'")
-    parser.add_argument("--transformers", metavar="RELEASE", help="cells with this transformers: 4.57, '4.5*'")
-    parser.add_argument("--case", action="append", default=[], metavar="NAME", help="cases, as shell patterns")
-    parser.add_argument("--shard", metavar="I/N", help="a part of the cells, such as 2/5")
-    parser.add_argument("--list", action="store_true", help="show what would be run, and end")
-    parser.add_argument("--json", action="store_true", help="with --list: as JSON")
-    parser.add_argument("--resume", action="store_true", help="run what is not known (this is what happens anyway)")
-    parser.add_argument("--fresh", action="store_true", help="run again what is known")
-    parser.add_argument("--pre", action="store_true", help="the newest pre-releases instead; never fails the run")
-    parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
-    parser.add_argument("--results", type=Path, default=Path("matrix/results"), metavar="FOLDER")
-    parser.add_argument("--report", type=Path, default=Path("build/matrix.html"), metavar="FILE")
-    parser.add_argument("--folder", type=Path, default=Path(".nox/cells"), help="for the environments")
-    parser.add_argument("--wheel", type=Path, help="the wheel of exportcompat that is tried")
-    parser.set_defaults(run=_run)
-
-
-def _run(arguments: argparse.Namespace) -> int:
+def run_matrix(arguments: argparse.Namespace) -> int:
     """Run the chosen cells.
+
+    Args:
+        arguments: those of the command `run`.
 
     Returns:
         0 if nothing got worse, and something was checked in each cell.

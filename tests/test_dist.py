@@ -1,5 +1,6 @@
 """What is shipped: one package with everything in it, small, with one dependency."""
 
+import ast
 import email.message
 import email.parser
 import importlib
@@ -24,7 +25,7 @@ FOLDERS = {
     "matrix": "exportcompat/matrix",
     "matrix/models": "exportcompat/matrix/models",
 }
-METADATA = ("pyproject.toml", "README.md", "LICENSE")
+METADATA = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 MAX_BYTES = 200_000
 
 
@@ -97,15 +98,62 @@ def test_there_is_one_package_at_the_top(wheel: zipfile.ZipFile) -> None:
     assert {name.partition("/")[0] for name in shipped(wheel)} == {"exportcompat"}
 
 
-def test_every_module_is_shipped(wheel: zipfile.ZipFile) -> None:
-    modules = {f"{to}/{path.name}" for folder, to in FOLDERS.items() for path in (ROOT / folder).glob("*.py")}
-    assert {name for name in shipped(wheel) if name.endswith(".py")} == modules
+def modules() -> set[str]:
+    return {f"{to}/{path.name}" for folder, to in FOLDERS.items() for path in (ROOT / folder).glob("*.py")}
+
+
+def tools() -> set[str]:
+    """Return what `setup.py` leaves out."""
+    tree = ast.parse((ROOT / "setup.py").read_text("utf-8"))
+    (names,) = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node).startswith("TOOLS")
+    ]
+    return {f"exportcompat/matrix/{name}.py" for name in ast.literal_eval(names)}
+
+
+def test_every_module_is_shipped_but_the_tools(wheel: zipfile.ZipFile) -> None:
+    assert tools() <= modules()
+    assert {name for name in shipped(wheel) if name.endswith(".py")} == modules() - tools()
 
 
 def test_data_is_shipped_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     data = {name for name in shipped(wheel) if not name.endswith(".py")}
-    assert {"exportcompat/py.typed", "exportcompat/patches/fingerprints.json"} <= data
-    assert {Path(name).suffix for name in data} <= {".typed", ".json", ".toml"}
+    assert data == {"exportcompat/py.typed", "exportcompat/patches/fingerprints.json"}
+
+
+def test_what_is_shipped_imports_no_tool_at_once(wheel: zipfile.ZipFile) -> None:
+    for name in (name for name in shipped(wheel) if name.startswith("exportcompat/matrix/_")):
+        body = ast.parse(wheel.read(name)).body
+        taken = {f"exportcompat/matrix/{node.module}.py" for node in body if isinstance(node, ast.ImportFrom)}
+        assert not taken & tools(), name
+
+
+def test_a_session_has_the_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, whole, lean = tmp_path / "source", tmp_path / "whole", tmp_path / "lean"
+    source.mkdir()
+    copy_source(source)
+    monkeypatch.setenv("EXPORTCOMPAT_TOOLS", "1")
+    with zipfile.ZipFile(build(wheel_command(whole), source, whole)) as built:
+        assert {name for name in shipped(built) if name.endswith(".py")} == modules()
+        assert {"exportcompat/matrix/axes.toml", "exportcompat/matrix/report.html"} <= shipped(built)
+    monkeypatch.delenv("EXPORTCOMPAT_TOOLS")
+    # What the first build has left in the folder must not be shipped by the second.
+    with zipfile.ZipFile(build(wheel_command(lean), source, lean)) as built:
+        assert not tools() & shipped(built)
+
+
+def test_a_command_that_is_not_shipped_says_where_it_is(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path / "unpacked")
+    # An editable installation would find the rest in the checkout.
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); "
+        "sys.meta_path[:] = [item for item in sys.meta_path if 'Editable' not in str(item)]; "
+        "from exportcompat import _cli; sys.exit(_cli.main(['matrix', *sys.argv[2:]]))"
+    )
+    for command in (["summary"], ["run", "--list"], ["cell"]):
+        done = isolated(code, tmp_path, str(tmp_path / "unpacked"), *command)
+        assert done.returncode == 2
+        assert done.stderr.startswith("exportcompat matrix: error: the wheel has not this command; in a checkout: pip")
 
 
 def test_the_folders_at_the_root_are_parts_of_the_package(wheel: zipfile.ZipFile) -> None:

@@ -1,0 +1,59 @@
+"""Leave the tools of the matrix out of the wheel: who applies patches needs none of them, and their data is here.
+
+An editable installation has them, and so has a wheel that is built with `EXPORTCOMPAT_TOOLS=1`, as every session does.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+PACKAGE = "exportcompat.matrix"
+TOOLS = {
+    "_axes",
+    "_cell",
+    "_cells",
+    "_driver",
+    "_ends",
+    "_environments",
+    "_jobs",
+    "_key",
+    "_merge",
+    "_probes",
+    "_releases",
+    "_report",
+    "_report_data",
+    "_results",
+    "_row",
+    "_run",
+    "_summary",
+    "_why",
+}
+
+
+class LeanBuild(build_py):
+    """Builds without the tools."""
+
+    @property
+    def _is_whole(self) -> bool:
+        return bool(self.editable_mode or os.environ.get("EXPORTCOMPAT_TOOLS"))
+
+    def run(self) -> None:
+        """Build, without what an earlier build has left."""
+        shutil.rmtree(Path(self.build_lib, *PACKAGE.split(".")), ignore_errors=True)
+        super().run()
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        """Return package, name and file of each module."""
+        found: list[tuple[str, str, str]] = super().find_package_modules(package, package_dir)
+        return [item for item in found if self._is_whole or package != PACKAGE or item[1] not in TOOLS]
+
+    def find_data_files(self, package: str, src_dir: str) -> list[str]:
+        """Return the files of a package that are no modules: those of the matrix are all for its tools."""
+        found: list[str] = super().find_data_files(package, src_dir)
+        return found if self._is_whole or package != PACKAGE else []
+
+
+setup(cmdclass={"build_py": LeanBuild})
