@@ -18,6 +18,7 @@ from exportcompat.matrix._models import SETTINGS
 VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0"}
 LLAMA = CASES["llama"]
 ROW: dict[str, Any] = {"state": "patched", "used": ["torch-sdpa-masked-rows"]}
+MODELS, CACHES = "transformers.models", "transformers.cache_utils"
 Change = Callable[[str, str, str], None]
 
 
@@ -65,30 +66,30 @@ def test_one_more_spec_or_another_target_does(monkeypatch: pytest.MonkeyPatch, o
     assert key(LLAMA, VERSIONS, ROW) != before
 
 
-def test_a_spec_for_a_model_that_was_not_loaded_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    models = "transformers.models"
-    row = {**ROW, "modules": [f"{models}.llama.modeling_llama"]}
+@pytest.mark.parametrize(
+    ("found", "other", "own"),
+    [
+        (
+            {"modules": [f"{MODELS}.llama.modeling_llama"]},
+            f"pytree({MODELS}.qwen2_5_vl.modeling_qwen2_5_vl:Cache)",
+            f"{MODELS}.llama.modeling_llama:LlamaModel.forward",
+        ),
+        ({"caches": [f"{CACHES}:DynamicCache"]}, f"pytree({CACHES}:StaticCache)", f"pytree({CACHES}:DynamicCache)"),
+    ],
+    ids=["models", "caches"],
+)
+def test_a_spec_that_cannot_be_reached_does_not(
+    found: dict[str, Any], other: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {**ROW, **found}
     applying(monkeypatch)
     before, unknown = key(LLAMA, VERSIONS, row), key(LLAMA, VERSIONS, ROW)
-    applying(monkeypatch, ("window-index", f"pytree({models}.qwen2_5_vl.modeling_qwen2_5_vl:Cache)"))
+    applying(monkeypatch, ("another-id", other))
     assert key(LLAMA, VERSIONS, row) == before
-    # A result that does not say which models were loaded depends on all of them.
+    # A result that does not say what it met depends on everything, and each on what it used.
     assert key(LLAMA, VERSIONS, ROW) != unknown
-    applying(monkeypatch, ("rotary", f"{models}.llama.modeling_llama:LlamaModel.forward"))
-    assert key(LLAMA, VERSIONS, row) != before
-
-
-def test_a_spec_for_another_cache_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    caches = "transformers.cache_utils"
-    row = {**ROW, "caches": [f"{caches}:DynamicCache"]}
-    applying(monkeypatch)
-    before, unknown = key(LLAMA, VERSIONS, row), key(LLAMA, VERSIONS, ROW)
-    applying(monkeypatch, ("static", f"pytree({caches}:StaticCache)"))
-    assert key(LLAMA, VERSIONS, row) == before
-    assert key(LLAMA, VERSIONS, ROW) != unknown
-    # Whatever the result says of its caches: what it used counts.
-    assert key(LLAMA, VERSIONS, {**row, "used": ["static"]}) != before
-    applying(monkeypatch, ("dynamic", f"pytree({caches}:DynamicCache)"))
+    assert key(LLAMA, VERSIONS, {**row, "used": ["another-id"]}) != before
+    applying(monkeypatch, ("another-id", own))
     assert key(LLAMA, VERSIONS, row) != before
 
 
