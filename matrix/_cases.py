@@ -25,6 +25,7 @@ class Case:
         shown: part of the quickstart.
         exclude: ids of specs that are left out, for a user who does without them.
         around: makes a context in which the case is exported.
+        sources: files of the matrix that make it, beside those that every case depends on.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Case:
     shown: bool = False
     exclude: tuple[str, ...] = ()
     around: Callable[[], AbstractContextManager[None]] = nullcontext
+    sources: tuple[str, ...] = ()
 
     def decoder(self) -> Decoder:
         """Build the model, the same one each time, in evaluation mode."""
@@ -93,6 +95,31 @@ def _official_registration() -> Iterator[None]:
         slot.restore(before)
 
 
+def _has_pair_cache(name: str) -> bool:
+    """Say whether a model of the installed release has an `EncoderDecoderCache`; before, it has tuples."""
+    module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    return hasattr(module, "EncoderDecoderCache")
+
+
+def _make_text_decoder(name: str) -> Decoder:
+    from ._encoder_decoders import make_text_decoder
+
+    return make_text_decoder(name)
+
+
+def _text_decoders() -> Iterator[Case]:
+    """Yield the decoder of each encoder-decoder."""
+    for title in ("Whisper", "T5", "BART"):
+        name, prefix = title.lower(), title if title != "BART" else "Bart"
+        yield Case(
+            f"{name}_decoder",
+            f"{title}, decoder with cross-attention",
+            partial(_make_text_decoder, prefix),
+            partial(_has_pair_cache, name),
+            sources=("_encoder_decoders.py",),
+        )
+
+
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 EAGER = "_eager"
 """What is added to the name of a case whose model has the attention implementation `eager`."""
@@ -133,6 +160,7 @@ _ALL = (
         exclude=("dynamic-cache-pytree",),
         around=_official_registration,
     ),
+    *_text_decoders(),
     Case("stateful_gpt", "tiny GPT that stores a tensor", partial(make_tiny_gpt, "stateful")),
     Case("buffered_gpt", "tiny GPT with a buffer that is a parameter", partial(make_tiny_gpt, "buffered")),
     Case("open_gpt", "tiny GPT that takes its cache through **kwargs", partial(make_tiny_gpt, "open")),

@@ -88,6 +88,10 @@ class Decoder:
         """Return logits and cache of an eager call."""
         raise NotImplementedError
 
+    def others(self, batch: int, past: int) -> Mapping[str, Any]:
+        """Return the inputs of a call in a comparison besides the text."""
+        return {}
+
     def tokens(self, sample: Sample) -> dict[str, Any]:
         """Return the keyword arguments of `forward` besides the cache."""
         import torch

@@ -57,7 +57,8 @@ def _definition(case: "Case") -> list[str]:
     settings = [SETTINGS[name] for name in make.args if name in SETTINGS]
     functions = [make.func, *([case.around] if isfunction(case.around) else [])]
     data = repr([case.name, case.exclude, make.args, make.keywords, settings, SIZES if settings else None])
-    return [data, *(_code(getsource(function)) for function in functions)]
+    files = [_source(_MATRIX / name) for name in case.sources]
+    return [data, *(_code(getsource(function)) for function in functions), *files]
 
 
 def _specs(row: Mapping[str, Any], torch: str, transformers: str) -> Iterator[str]:

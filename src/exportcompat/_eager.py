@@ -77,6 +77,10 @@ class EagerDecoder:
         logits, past = (result[int(key) if key.isdigit() else key] for key in self._keys)
         return logits.cpu(), past
 
+    def others(self, batch: int, past: int) -> Mapping[str, Any]:
+        """Return nothing: a decoder's calls that are made up have a text alone."""
+        return {}
+
     def _empty(self, batch: int) -> Any:
         return self._aligned.trees[PAST_ARGUMENT].build(lambda path: self._zeros(path, batch))
 

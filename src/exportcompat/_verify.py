@@ -21,6 +21,9 @@ class Reference(Protocol):
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         """Return the logits, `(batch, sequence, vocabulary)`, and the cache for the next call (None at first)."""
 
+    def others(self, batch: int, past: int) -> Mapping[str, Any]:
+        """Return the inputs of a call besides the text, such as the states of an encoder."""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -95,7 +98,7 @@ def run(
     for new in schedule.lengths if decoder.takes_past else schedule.lengths[:1]:
         tokens = _tokens(schedule, new, logits, reference.vocabulary, generator)
         mask = torch.cat([mask, _mask(schedule, past, new)], dim=1)
-        inputs = _inputs(tokens, mask, past, decoder.inputs)
+        inputs = {**_inputs(tokens, mask, past, decoder.inputs), **reference.others(schedule.batch, past)}
         begin = time.perf_counter()
         logits, cache = decoder(inputs, cache)
         middle = time.perf_counter()
