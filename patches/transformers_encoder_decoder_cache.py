@@ -104,7 +104,8 @@ def _node_of(cls: type) -> Any:
 
 def _state(cache: Any) -> dict[str, Any]:
     """Return the attributes besides the two caches, which are submodules of the cache in some releases."""
-    return _others({name: _others(value) for name, value in vars(cache).items()})
+    state: dict[str, Any] = _others({name: _others(value) for name, value in vars(cache).items()})
+    return state
 
 
 def _others(value: Any) -> Any:
