@@ -12,10 +12,10 @@ nox.options.default_venv_backend = "virtualenv"
 
 TORCH = "2.13.0"
 TRANSFORMERS = ("5.23.0", "4.57.6")
-ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime", "psutil")
+ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
 # Programs that load exported files, each with a release of transformers that it takes.
 CLIENTS = {"5.23.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
-TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy", "fastjsonschema")
+TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy", "psutil", "fastjsonschema")
 CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "noxfile.py", "setup.py")
 
 
@@ -100,13 +100,13 @@ def torch_variables(session: nox.Session) -> dict[str, str]:
     return {"UV_TORCH_BACKEND": "cpu"} if has_index else {"UV_FIND_LINKS": links} if links else {}
 
 
-def install(session: nox.Session, transformers: str, *others: str, torch: str = TORCH) -> None:
+def install(session: nox.Session, transformers: str, *others: str) -> None:
     """Install torch, one transformers, the ONNX packages and our wheel, with the tools of the matrix."""
     wheel = build(session)
-    source = torch_source(session, torch)
-    uv(session, *source, f"torch=={torch}")
+    source = torch_source(session, TORCH)
+    uv(session, *source, f"torch=={TORCH}")
     # torch is there already: no other source may replace it.
-    uv(session, f"torch=={torch}", f"transformers=={transformers}", *ONNX, *others, str(wheel), *find_links(session))
+    uv(session, f"torch=={TORCH}", f"transformers=={transformers}", *ONNX, *others, str(wheel), *find_links(session))
 
 
 def build(session: nox.Session, *, tools: bool = True) -> Path:

@@ -1,8 +1,6 @@
 """What `axes.toml` says: the supported releases, the cells, and what is not run."""
 
 import fnmatch
-import importlib
-import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -12,15 +10,14 @@ from packaging.version import Version
 
 from exportcompat.registry import ExportCompatError, parse_range
 
+from ._files import parse_toml
+
 _FILE = Path(__file__).with_name("axes.toml")
 
 
 @lru_cache(maxsize=1)
 def _table() -> dict[str, Any]:
-    """Return the table; Python 3.10 reads it with the package that became `tomllib`."""
-    reader = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    table: dict[str, Any] = reader.loads(_FILE.read_text("utf-8"))
-    return table
+    return parse_toml(_FILE.read_text("utf-8"))
 
 
 def releases(package: str) -> list[str]:

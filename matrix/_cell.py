@@ -12,7 +12,7 @@ from exportcompat.registry import ExportCompatError
 from ._axes import exclusion
 from ._cases import CASES, Case
 from ._jobs import USUAL, Limits, run_jobs
-from ._results import PACKAGES, WORKS, Installed, Results, file_name
+from ._results import BROKEN, PACKAGES, WORKS, Installed, Results, file_name
 
 
 def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, limits: Limits = USUAL) -> int:
@@ -44,7 +44,7 @@ def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, l
         results.add(case, row, installed)
         print(_line(case, row), flush=True)
     states = [results.rows[case.name]["state"] for case in cases]
-    return 0 if set(WORKS) & set(states) and not {"wrong", "fails"} & set(states) else 1
+    return 0 if set(WORKS) & set(states) and not set(BROKEN) & set(states) else 1
 
 
 def chosen(patterns: Iterable[str]) -> list[Case]:

@@ -1,9 +1,12 @@
-"""Files of the matrix: replaced as a whole or not at all."""
+"""Files of the matrix: replaced as a whole or not at all; and TOML, which one of them is."""
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
+
+from exportcompat._extras import require
 
 
 def write_text(path: Path, text: str) -> None:
@@ -12,6 +15,18 @@ def write_text(path: Path, text: str) -> None:
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(text, "utf-8", newline="")
     part.replace(path)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return what a text in TOML says; Python 3.10 reads it with the package that became `tomllib`.
+
+    Raises:
+        ValueError: it is no TOML.
+        MissingExtraError: Python is 3.10 and tomli is not installed.
+    """
+    reader = require("tomllib" if sys.version_info >= (3, 11) else "tomli", "all")
+    found: dict[str, Any] = reader.loads(text)
+    return found
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -20,10 +20,9 @@ from urllib.request import Request, urlopen
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
-from ._files import write_text
+from ._files import parse_toml, write_text
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01"
 _DEFAULT = "https://pypi.org/simple"
@@ -116,13 +115,10 @@ def _text(table: Path) -> str:
 
 
 def _loads(text: str, table: Path) -> dict[str, Any]:
-    """Parse a table; Python 3.10 does it with the package that became `tomllib`."""
-    reader = require("tomllib" if sys.version_info >= (3, 11) else "tomli", "all")
     try:
-        found: dict[str, Any] = reader.loads(text)
+        return parse_toml(text)
     except ValueError as error:
         raise ExportCompatError(f"{table} is no TOML ({error}); mend it and run this again") from error
-    return found
 
 
 def _write(table: Path, text: str, new: dict[str, list[str]]) -> None:

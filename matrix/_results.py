@@ -20,7 +20,8 @@ from ._key import key
 
 SCHEMA = 2
 WORKS = ("native", "patched")
-CHECKED = (*WORKS, "wrong", "fails")
+BROKEN = ("wrong", "fails")
+CHECKED = (*WORKS, *BROKEN)
 PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
 
 Row = dict[str, Any]
@@ -138,7 +139,8 @@ def check_content(path: Path) -> dict[str, Any]:
     """Return what is in one result file, checked.
 
     Raises:
-        ExportCompatError: it cannot be read, or does not fit `results.schema.json`.
+        ExportCompatError: it cannot be read, does not fit `results.schema.json`, or does not say what was installed for
+            a result.
         MissingExtraError: fastjsonschema is not installed.
     """
     validate = _validator()
@@ -148,6 +150,13 @@ def check_content(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         # The errors of the validator are such too.
         raise ExportCompatError(f"{path} is no whole result file ({error}); run its cell again") from error
+    for case, row in content["cases"].items():
+        # A reference is what the schema cannot check.
+        if row["environment"] not in content["environments"]:
+            raise ExportCompatError(
+                f"{path} does not say what was installed for {case} (environment {row['environment']}); "
+                "run its cell again, with --fresh"
+            )
     return content
 
 
@@ -159,8 +168,10 @@ def _validator() -> Any:
 
 def _read(path: Path) -> dict[str, Any]:
     """Return what is in a file; nothing where there is none, or it is half-written or of the first schema."""
+    if not path.exists():
+        return {}
     try:
-        content = json.loads(path.read_text("utf-8")) if path.exists() else {"schema": 1}
+        content = json.loads(path.read_text("utf-8"))
     except ValueError:
         # A half-written file is no result; every case is checked again.
         return {}

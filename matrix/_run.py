@@ -9,12 +9,12 @@ from exportcompat._table import table
 from exportcompat.registry import ExportCompatError
 
 from ._axes import policy
-from ._cases import CASES, Case
+from ._cases import Case
 from ._cell import chosen
 from ._cells import Cell, all_cells, choose, default_cells, shard
 from ._driver import Options, Task, cell_process, plan_task, regressions, results_of, run_tasks
 from ._environments import Environments
-from ._results import CHECKED, WORKS
+from ._results import BROKEN
 
 _STATES = ("native", "patched", "wrong", "fails", "absent", "unsupported", "untested", "uninstallable")
 
@@ -78,7 +78,7 @@ def _cells(arguments: argparse.Namespace) -> list[Cell]:
 
 
 def _cases(arguments: argparse.Namespace) -> list[Case]:
-    return list(CASES.values()) if arguments.all and not arguments.case else chosen(arguments.case or default_cases())
+    return chosen(arguments.case or ([] if arguments.all else default_cases()))
 
 
 def default_cases() -> list[str]:
@@ -103,6 +103,6 @@ def _overview(tasks: Sequence[Task], options: Options) -> Iterator[str]:
         states = {case.name: found.get(case.name, {}).get("state", "untested") for case in task.cases}
         counts = [str(list(states.values()).count(state) or "") for state in _STATES]
         rows.append((task.cell.transformers, task.cell.torch, *counts))
-        bad = [name for name, state in states.items() if state in set(CHECKED) - set(WORKS)]
+        bad = [name for name, state in states.items() if state in BROKEN]
         broken += [f"{task.cell}, {name}: {states[name]}: {found[name]['problems'][0][:150]}" for name in bad]
     yield from ["", *table([("TRANSFORMERS", "TORCH", *map(str.upper, _STATES)), *rows]), "", *broken]

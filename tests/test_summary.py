@@ -12,9 +12,12 @@ from exportcompat.registry import ExportCompatError
 def write(folder: Path, transformers: str, torch: str, states: dict[str, str]) -> Path:
     rest = {"key": "0" * 16, "date": "2026-01-01", "environment": "0" * 8}
     cases = {name: {"state": state, "problems": [f"{name} is {state}"], **rest} for name, state in states.items()}
+    installed = {"0" * 8: {"python": "3.11.9", "packages": []}}
     path = folder / f"transformers-{transformers}_torch-{torch}.json"
     path.write_text(
-        json.dumps({"schema": 2, "torch": torch, "transformers": transformers, "environments": {}, "cases": cases})
+        json.dumps(
+            {"schema": 2, "torch": torch, "transformers": transformers, "environments": installed, "cases": cases}
+        )
     )
     return path
 

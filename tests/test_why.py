@@ -1,5 +1,6 @@
 """One result in words."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,13 @@ def test_without_a_result_its_neighbours_are_named(tmp_path: Path) -> None:
         "5.2.0, torch 2.13.0: patched",
         "4.44.2, torch 2.13.0: patched",
     ]
+
+
+def test_a_file_that_does_not_say_what_was_installed_is_named(tmp_path: Path) -> None:
+    path = add(tmp_path, "5.23.0", "2.13.0")
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "environments": {}}), "utf-8")
+    with pytest.raises(ExportCompatError, match="does not say what was installed for llama"):
+        list(why(tmp_path, "llama", "5.23.0", "2.13.0"))
 
 
 def test_another_case_or_no_results_are_errors(tmp_path: Path) -> None:
