@@ -6,11 +6,32 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from exportcompat.registry import ExportCompatError
 
 from ._decoders import SEED, Decoder, HybridDecoder, Sample, SlidingDecoder
 from ._models import SETTINGS, exists, make_causal, make_looped, make_pairs, make_static, make_tiny_gpt
+
+if TYPE_CHECKING:
+    from exportcompat._discrepancy import Discrepancy
+
+    from ._forward import Forward
+
+
+def compare_decoder(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+    """Run the calls that say "works" of a decoder; see `exportcompat._verify`."""
+    from exportcompat._verify import compare, decoder_schedules
+
+    return compare(path, make, decoder_schedules())
+
+
+def compare_forward(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+    """Run the calls of a model without a cache; see `_forward`."""
+    from ._forward import compare_calls
+
+    return compare_calls(path, make)
 
 
 @dataclass(frozen=True)
@@ -20,24 +41,26 @@ class Case:
     Attributes:
         name: its name in results.
         title: what it is, for people.
-        make: builds the decoder.
+        make: builds the decoder, or a `Forward` for a model without a cache.
         exists: says whether the installed transformers has the model.
         shown: part of the quickstart.
         exclude: ids of specs that are left out, for a user who does without them.
         around: makes a context in which the case is exported.
+        compare: compares a file with eager, given what makes the model anew.
         sources: files of the matrix that make it, beside those that every case depends on.
     """
 
     name: str
     title: str
-    make: Callable[[], Decoder]
+    make: Callable[[], Any]
     exists: Callable[[], bool] = lambda: True
     shown: bool = False
     exclude: tuple[str, ...] = ()
     around: Callable[[], AbstractContextManager[None]] = nullcontext
+    compare: "Callable[[Path, Callable[[], Any]], list[Discrepancy]]" = compare_decoder
     sources: tuple[str, ...] = ()
 
-    def decoder(self) -> Decoder:
+    def decoder(self) -> Any:
         """Build the model, the same one each time, in evaluation mode."""
         import torch
 
@@ -120,6 +143,20 @@ def _text_decoders() -> Iterator[Case]:
         )
 
 
+def _make_encoder(name: str) -> "Forward":
+    made: Forward = getattr(importlib.import_module("exportcompat.matrix._encoders"), f"make_{name}")()
+    return made
+
+
+def _encoders() -> Iterator[Case]:
+    """Yield the encoders of texts, images and sounds."""
+    yield _forward_case("bert", "BERT", partial(_make_encoder, "bert"), "_encoders.py")
+
+
+def _forward_case(name: str, title: str, make: Callable[[], "Forward"], file: str, **more: Any) -> Case:
+    return Case(name, title, make, compare=compare_forward, sources=("_forward.py", file), **more)
+
+
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 EAGER = "_eager"
 """What is added to the name of a case whose model has the attention implementation `eager`."""
@@ -161,6 +198,7 @@ _ALL = (
         around=_official_registration,
     ),
     *_text_decoders(),
+    *_encoders(),
     Case("stateful_gpt", "tiny GPT that stores a tensor", partial(make_tiny_gpt, "stateful")),
     Case("buffered_gpt", "tiny GPT with a buffer that is a parameter", partial(make_tiny_gpt, "buffered")),
     Case("open_gpt", "tiny GPT that takes its cache through **kwargs", partial(make_tiny_gpt, "open")),

@@ -14,7 +14,6 @@ from typing import Any
 from exportcompat import PatchReport, apply_patches
 from exportcompat._discrepancy import Discrepancy
 from exportcompat._replay import first_line
-from exportcompat._verify import compare, decoder_schedules
 
 from ._cases import Case
 from ._decoders import Decoder, Sample
@@ -123,7 +122,7 @@ def _specs(report: PatchReport | None) -> tuple[list[str], list[str]]:
 
 def _compare(case: Case, path: Path) -> tuple[list[Discrepancy], list[str]]:
     try:
-        calls = compare(path, case.decoder, decoder_schedules())
+        calls = case.compare(path, case.decoder)
     except Exception as error:
         # ONNX Runtime refuses a shape that the graph was not traced for: the file exists, and is not right.
         return [], [f"ONNX Runtime: {first_line(error)}".replace(f"{path.parent}{os.sep}", "")]

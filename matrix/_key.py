@@ -55,7 +55,7 @@ def _definition(case: "Case") -> list[str]:
     """Return the name of a case, how its model is made, from which settings, and in which surroundings."""
     make = case.make if isinstance(case.make, partial) else partial(case.make)
     settings = [SETTINGS[name] for name in make.args if name in SETTINGS]
-    functions = [make.func, *([case.around] if isfunction(case.around) else [])]
+    functions: list[Any] = [make.func, *([case.around] if isfunction(case.around) else [])]
     data = repr([case.name, case.exclude, make.args, make.keywords, settings, SIZES if settings else None])
     files = [_source(_MATRIX / name) for name in case.sources]
     return [data, *(_code(getsource(function)) for function in functions), *files]
