@@ -129,7 +129,9 @@ def _code(text: str) -> str:
 
 
 def _is_record(node: ast.AST) -> bool:
-    """Say whether a statement is a text, or the records of specs, whose part that matters is known from the plan."""
+    """Say whether a statement is a text, or makes the records of specs, whose part that matters is in the plan."""
     if isinstance(node, ast.Assign):
         return [ast.unparse(target) for target in node.targets] == ["SPECS"]
+    if isinstance(node, ast.FunctionDef) and node.returns is not None:
+        return ast.unparse(node.returns) == "PatchingSpec"
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -1,38 +1,19 @@
 """New releases of torch and transformers, from a package index into the table of supported ones."""
 
-import json
-import os
 import re
-import subprocess
-import sys
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html.parser import HTMLParser
-from http.client import HTTPException
 from itertools import groupby
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.parse import unquote, urlsplit
-from urllib.request import Request, urlopen
 
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from exportcompat._index import configured_index, offered, without_user
 from exportcompat.registry import ExportCompatError
 
 from ._files import parse_toml, write_text
-
-_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01"
-_DEFAULT = "https://pypi.org/simple"
-_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-_SCHEMES = ("https", "http", "file")
-_LIMIT = 64 * 1024 * 1024
-_TIMEOUT = 30.0
-
-Files = dict[str, bool]
-"""The names of files, and whether each is yanked."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +46,7 @@ def add_releases(table: Path, index: str | None) -> Iterator[str]:
     """
     text = _text(table)
     known = _known(text, table)
-    url = index or _configured_index()
+    url = index or configured_index()
     offers = {name: _offer(url, name) for name in known}
     new = {name: _newer(offers[name].good, known[name]) for name in known}
     if any(new.values()):
@@ -197,16 +178,15 @@ def _minor(text: str) -> tuple[int, int]:
 
 def _offer(index: str, package: str) -> _Offer:
     """Return the final releases of a package; one is yanked if all of its files are."""
-    url = f"{index.rstrip('/')}/{canonicalize_name(package)}/"
     good: set[Version] = set()
     yanked: set[Version] = set()
-    for name, is_yanked in _files(url).items():
-        version = _version(name, package)
+    for file in offered(index, package):
+        version = _version(file.name, package)
         if version is not None and not version.is_prerelease:
-            (yanked if is_yanked else good).add(Version(version.public))
+            (yanked if file.is_yanked else good).add(Version(version.public))
     if not good:
         raise ExportCompatError(
-            f"{_without_user(url)} has no final release of {package}; give another index with --index"
+            f"{without_user(index)} has no final release of {package}; give another index with --index"
         )
     return _Offer(frozenset(good), frozenset(yanked - good))
 
@@ -218,122 +198,3 @@ def _version(file: str, package: str) -> Version | None:
     except ValueError:
         return None
     return version if name == canonicalize_name(package) else None
-
-
-def _files(url: str) -> Files:
-    """Return the files of a page of an index, in its JSON form or in HTML."""
-    kind, body = _fetched(url)
-    if kind.endswith("json"):
-        return _json_files(url, body)
-    if kind.endswith("html"):
-        page = _Page()
-        page.feed(body.decode("utf-8", "replace"))
-        return page.files
-    raise _bad_answer(url, f"a page of type {kind!r}")
-
-
-def _json_files(url: str, body: bytes) -> Files:
-    try:
-        content = json.loads(body)
-        # An index may add to its form within a major version.
-        if str(content["meta"]["api-version"]).partition(".")[0] != "1":
-            raise _bad_answer(url, f"version {content['meta']['api-version']} of the form")
-        return {str(item["filename"]): bool(item.get("yanked", False)) for item in content["files"]}
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise _bad_answer(url, f"JSON of another form ({error!r})") from error
-
-
-class _Page(HTMLParser):
-    """Collects the files of a page of links."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.files: Files = {}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        if tag == "a" and found.get("href"):
-            name = unquote(urlsplit(found["href"] or "").path.rpartition("/")[2])
-            self.files[name] = "data-yanked" in found
-
-
-def _fetched(url: str) -> tuple[str, bytes]:
-    """Return the type and the body of what is behind a URL."""
-    try:
-        # The scheme was checked when the request was made.
-        with urlopen(_request(url), timeout=_TIMEOUT) as answer:  # noqa: S310
-            kind, body = answer.headers.get_content_type(), _body(answer)
-    except HTTPError as error:
-        raise _unreachable(url, f"{error.code} {error.reason}") from error
-    except (OSError, HTTPException, ValueError) as error:
-        raise _unreachable(url, str(error)) from error
-    if len(body) > _LIMIT:
-        raise _bad_answer(url, f"more than {_LIMIT // 1024**2} MB")
-    return kind, body
-
-
-def _body(answer: Any) -> bytes:
-    """Read an answer up to the limit; what ends early is an error, which `read` with a limit does not make of it."""
-    body: bytes = answer.read(_LIMIT + 1)
-    wanted = int(answer.headers.get("Content-Length", 0))
-    if len(body) < min(wanted, _LIMIT):
-        raise OSError(f"it ended after {len(body)} of {wanted} bytes")
-    return body
-
-
-def _request(url: str) -> Request:
-    """Return a request with the credentials of the URL, which urllib does not take from there."""
-    parts = urlsplit(url)
-    if parts.scheme not in _SCHEMES:
-        raise _unreachable(url, f"its scheme is none of {', '.join(_SCHEMES)}")
-    if parts.scheme == "file":
-        # A web server would add the name.
-        url = f"{url}index.html"
-    request = Request(_without_user(url), headers={"Accept": _ACCEPT})  # noqa: S310 (checked above)
-    if parts.username:
-        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        # A redirect may lead to another host, which must not learn them.
-        request.add_unredirected_header("Authorization", f"Basic {b64encode(user.encode()).decode()}")
-    return request
-
-
-def _without_user(url: str) -> str:
-    """Return a URL without credentials, also for messages, which may end up in public logs."""
-    return re.sub("//[^/]*@", "//", url, count=1)
-
-
-def _unreachable(url: str, reason: str) -> ExportCompatError:
-    return ExportCompatError(
-        f"{_without_user(url)} cannot be read ({reason}); check the network, or give another index with --index"
-    )
-
-
-def _bad_answer(url: str, what: str) -> ExportCompatError:
-    return ExportCompatError(
-        f"{_without_user(url)} answered with {what}, not with a page of a simple index (PEP 503 or 691); "
-        "give such an index with --index"
-    )
-
-
-def _configured_index() -> str:
-    """Return the index that uv or pip is configured with, or PyPI."""
-    for name in _VARIABLES:
-        if os.environ.get(name):
-            return _without_name(os.environ[name])
-    return _pip_index() or _DEFAULT
-
-
-def _without_name(text: str) -> str:
-    """Return the URL of `NAME=URL`, which uv takes too, or of a URL alone."""
-    name, _, url = text.partition("=")
-    return url if url and "/" not in name else text
-
-
-def _pip_index() -> str:
-    """Return what pip's configuration says; nothing if that is nothing, or there is no pip."""
-    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return found.stdout.strip() if found.returncode == 0 else ""

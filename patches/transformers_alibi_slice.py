@@ -53,6 +53,7 @@ SPECS = (
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mpt/modeling_mpt.py",
         ),
         proofs=("mpt",),
+        defect=(r"position_bias\[:, \w+:, \w+:\]",),
         kind="wrap",
     ),
 )

@@ -198,7 +198,9 @@ _LISTS = "exportcompat.patches._key_value_lists:node"
 _LAYERS = f"{__name__}:node"
 
 
-def _variant(releases: str, replacement: str, proofs: tuple[str, ...]) -> PatchingSpec:
+def _variant(
+    releases: str, replacement: str, proofs: tuple[str, ...], defect: tuple[str, ...], *, spreads: bool = False
+) -> PatchingSpec:
     return PatchingSpec(
         id="dynamic-cache-pytree",
         targets=(f"pytree({_CACHE}:DynamicCache)",),
@@ -207,13 +209,16 @@ def _variant(releases: str, replacement: str, proofs: tuple[str, ...]) -> Patchi
         reason=_REASON,
         upstream=_UPSTREAM,
         proofs=proofs,
+        defect=defect,
+        spreads=spreads,
         kind="pytree",
     )
 
 
 SPECS = (
-    _variant(">=4.44,<4.50", _LISTS, _PROOFS),
-    _variant(">=4.50,<4.54", _LISTS, _ORDER),
-    _variant(">=4.54,<4.56", _LAYERS, _ORDER),
-    _variant(">=4.56", _LAYERS, _PROOFS),
+    _variant(">=4.44,<4.50", _LISTS, _PROOFS, (r"self\.key_cache\b", r"self\.value_cache\b")),
+    _variant(">=4.50,<4.54", _LISTS, _ORDER, (r"self\.key_cache\b", r"self\.value_cache\b")),
+    _variant(">=4.54,<4.56", _LAYERS, _ORDER, (r"layer_classes=DynamicLayer",)),
+    # A cache of another class, wherever it is, is no node either.
+    _variant(">=4.56", _LAYERS, _PROOFS, (r"^class \w+\(\w*Cache\):", r"super\(\)\.__init__\(layer"), spreads=True),
 )

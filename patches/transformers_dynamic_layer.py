@@ -54,6 +54,7 @@ SPECS = (
         reason=_REASON,
         upstream=(_UPSTREAM.format("v4.57.6"),),
         proofs=("llama_official:2,none,4",),
+        defect=(r"self\.lazy_initialization\(key_states\)",),
         kind="wrap",
     ),
     PatchingSpec(
@@ -64,6 +65,7 @@ SPECS = (
         reason=_REASON,
         upstream=(_UPSTREAM.format("v5.23.0"),),
         proofs=("llama_official:2,none,4",),
+        defect=(r"self\.keys = torch\.tensor\(\[\]",),
         kind="replace",
     ),
 )

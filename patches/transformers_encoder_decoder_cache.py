@@ -124,6 +124,7 @@ SPECS = (
         reason="An EncoderDecoderCache cannot be an input or an output of a graph, and would need two graphs.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/cache_utils.py",),
         proofs=("whisper_decoder", "t5_decoder", "bart_decoder"),
+        defect=(r"self\.self_attention_cache\b", r"self\.cross_attention_cache\b", r"self\.is_updated\b"),
         kind="pytree",
     ),
 )

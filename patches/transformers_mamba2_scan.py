@@ -82,6 +82,7 @@ SPECS = (
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba2/modeling_mamba2.py",
         ),
         proofs=("mamba2",),
+        defect=(r"cache_params",),
         kind="wrap",
     ),
 )

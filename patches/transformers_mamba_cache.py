@@ -151,6 +151,7 @@ def _spec(cls: str, requires: str, proof: str) -> PatchingSpec:
         reason=_REASON,
         upstream=_UPSTREAM,
         proofs=(proof,),
+        defect=(r"self\.conv_states\b", r"self\.ssm_states\b"),
         kind="pytree",
     )
 

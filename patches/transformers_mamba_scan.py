@@ -103,6 +103,7 @@ def _spec(releases: str, models: tuple[str, ...]) -> PatchingSpec:
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba/modeling_mamba.py",
         ),
         proofs=models,
+        defect=(r"cache_params",),
         kind="wrap",
     )
 

@@ -39,6 +39,7 @@ SPECS = (
         reason="The mask of a sliding cache of fixed size is padded by an if on data: no graph.",
         upstream=("https://github.com/huggingface/transformers/blob/v4.55.4/src/transformers/masking_utils.py",),
         proofs=("mistral_ring", "gemma2_hybrid"),
+        defect=(r"mask_indices \+= kv_offset",),
         kind="wrap",
     ),
 )

@@ -36,6 +36,7 @@ SPECS = (
             "https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/modeling_attn_mask_utils.py",
         ),
         proofs=("mistral_window",),
+        defect=(r"torch\._dynamo\.is_compiling\(\)",),
         kind="wrap",
     ),
 )

@@ -41,6 +41,7 @@ SPECS = (
             "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/jamba/modeling_jamba.py",
         ),
         proofs=("jamba",),
+        defect=(r"cache_position\[-1\]",),
         kind="wrap",
     ),
 )

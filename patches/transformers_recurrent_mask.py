@@ -53,6 +53,7 @@ SPECS = (
         reason=_REASON,
         upstream=_UPSTREAM,
         proofs=("jamba",),
+        defect=(r"torch\.all\(attention_mask == 1\)",),
         kind="wrap",
     ),
     PatchingSpec(
@@ -63,6 +64,7 @@ SPECS = (
         reason=_REASON,
         upstream=_UPSTREAM,
         proofs=("jamba",),
+        defect=(r"has_previous_state",),
         kind="wrap",
     ),
 )

@@ -56,6 +56,7 @@ SPECS = (
         reason="A sliding layer crops by a Python counter: the graph is wrong for every past beyond the window.",
         upstream=("https://github.com/huggingface/transformers/pull/49542",),
         proofs=("mistral_window", "gemma2_window"),
+        defect=(r"self\.cumulative_length",),
         kind="wrap",
     ),
 )

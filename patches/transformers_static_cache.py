@@ -162,7 +162,7 @@ _UPSTREAM = (
 )
 
 
-def _spec(name: str, cls: str, releases: str, proof: str) -> PatchingSpec:
+def _spec(name: str, cls: str, releases: str, proof: str, defect: str) -> PatchingSpec:
     return PatchingSpec(
         id=_IDS[cls],
         targets=(f"pytree({_MODULE}:{cls})",),
@@ -171,12 +171,19 @@ def _spec(name: str, cls: str, releases: str, proof: str) -> PatchingSpec:
         reason=_REASON,
         upstream=_UPSTREAM,
         proofs=(proof,),
+        defect=(defect,),
         kind="pytree",
     )
 
 
 SPECS = (
-    _spec("static", "StaticCache", ">=4.44", "llama_static"),
-    _spec("sliding", "SlidingWindowCache", ">=4.46,<4.56", "mistral_ring"),
-    _spec("hybrid", "HybridCache", ">=4.44,<4.56", "gemma2_hybrid"),
+    _spec("static", "StaticCache", ">=4.44", "llama_static", r"self\.key_cache\b|super\(\)\.__init__\("),
+    _spec(
+        "sliding",
+        "SlidingWindowCache",
+        ">=4.46,<4.56",
+        "mistral_ring",
+        r"sliding_window|layer_classes=SlidingWindowLayer",
+    ),
+    _spec("hybrid", "HybridCache", ">=4.44,<4.56", "gemma2_hybrid", r"^class HybridCache\(Cache\)"),
 )

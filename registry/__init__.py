@@ -16,16 +16,18 @@ from ._errors import (
     TargetError,
     UnknownSpecError,
 )
-from ._fingerprint import Fingerprints, fingerprint, text_key
+from ._fingerprint import BUILTIN, Fingerprints, fingerprint, of_node, text_key
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._scope import OnDrift, Scope
 from ._select import Decision, plan
+from ._signature import misfit
 from ._spec import Kind, PatchingSpec
 from ._targets import DecoratedTarget, Target, parse_target
 from ._versions import Environment, Range, installed_version, parse_range
 
 __all__ = [
+    "BUILTIN",
     "AttributeMissingError",
     "ClassMissingError",
     "ConflictError",
@@ -56,6 +58,8 @@ __all__ = [
     "Use",
     "fingerprint",
     "installed_version",
+    "misfit",
+    "of_node",
     "parse_range",
     "parse_target",
     "plan",

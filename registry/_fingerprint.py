@@ -109,10 +109,16 @@ def of_text(text: str) -> str:
     Raises:
         SyntaxError: the text is not Python.
     """
-    import hashlib
     import textwrap
 
     (node,) = _parse(textwrap.dedent(text)).body
+    return of_node(node)
+
+
+def of_node(node: ast.AST) -> str:
+    """Return the fingerprint of a function or class from its syntax tree."""
+    import hashlib
+
     parts: list[str] = []
     _walk(node, parts)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

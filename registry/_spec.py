@@ -32,6 +32,10 @@ class PatchingSpec:
         reason: what goes wrong without the spec.
         upstream: links to the upstream issue, commit or source.
         proofs: names of the cases that fail without the spec and pass with it.
+        defect: regular expressions that the source of each target matches as long as the defect is there, all of them;
+            for a pytree node the source is that of the class. They are tried on code without comments and docstrings,
+            as `ast.unparse` writes it. Empty: nothing is known.
+        spreads: other code that matches `defect` has the defect too.
         kind: `"wrap"` (passes every call on to the original, changed or not), `"replace"` (does without it) or
             `"pytree"`.
         definer: file and line of the definition; filled in.
@@ -48,13 +52,16 @@ class PatchingSpec:
     upstream: tuple[str, ...]
     proofs: tuple[str, ...]
     kind: Kind
+    defect: tuple[str, ...] = ()
+    spreads: bool = False
     definer: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._check_id()
-        for name in ("targets", "requires", "upstream", "proofs"):
+        for name in ("targets", "requires", "upstream", "proofs", "defect"):
             self._check_strings(name)
         self._check_text()
+        self._check_defect()
         object.__setattr__(self, "_places", tuple(parse_target(text, self.id) for text in self.targets))
         object.__setattr__(self, "_ranges", tuple(parse_range(text) for text in self.requires))
         self._check_kind()
@@ -91,6 +98,15 @@ class PatchingSpec:
         for link in self.upstream:
             if not link.startswith("https://"):
                 raise self._error("upstream", link, "links that begin with https://")
+
+    def _check_defect(self) -> None:
+        for text in self.defect:
+            try:
+                re.compile(text)
+            except re.error as error:
+                raise self._error("defect", text, f"a regular expression ({error})") from None
+        if self.spreads and not self.defect:
+            raise self._error("defect", self.defect, "at least one where spreads=True")
 
     def _check_kind(self) -> None:
         if self.kind not in get_args(Kind):
