@@ -125,6 +125,43 @@ def _add_releases(commands: Commands) -> None:
     parser.add_argument("--index", metavar="URL", help="a simple index; default: what uv or pip is configured with")
 
 
+def _add_fingerprints(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from ._fingerprints import Options, refresh
+
+        for line in refresh(arguments.lock, Options(arguments.index, arguments.cache, arguments.jobs)):
+            print(line, flush=True)
+        return 0
+
+    parser = _add(
+        commands, "fingerprints", "look at every supported release and note its sources in the lock file", run
+    )
+    parser.add_argument("--lock", type=Path, default=Path("patches/fingerprints.json"), metavar="FILE")
+    _add_wheels(parser)
+
+
+def _add_backtest(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from exportcompat.patches import default_registry
+
+        from ._axes import releases
+        from ._backtest import backtest, begun, to_markdown
+        from ._fingerprints import Options, surveys
+
+        options = Options(arguments.index, arguments.cache, arguments.jobs)
+        found, specs = list(surveys("transformers", releases("transformers"), options)), list(default_registry())
+        print(to_markdown(list(backtest(found, specs)), list(begun(found, specs))))
+        return 0
+
+    _add_wheels(_add(commands, "backtest", "say what `drift` would have announced in each past release", run))
+
+
+def _add_wheels(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--index", metavar="URL", help="a simple index; default: what uv or pip is configured with")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="where wheels are kept")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
+
+
 def _add_check(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
         from ._cases import parse_proof
@@ -226,6 +263,8 @@ _COMMANDS = (
     _add_report,
     _add_merge,
     _add_releases,
+    _add_fingerprints,
+    _add_backtest,
     _add_cell,
     _add_summary,
     _add_check,

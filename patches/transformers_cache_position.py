@@ -47,8 +47,7 @@ def _spec(spec_id: str, target: str, releases: str, proof: str, source: str) -> 
         reason="Tokens are counted from 0 although there is a past, or a cache is refused: no graph, or wrong.",
         upstream=(f"https://github.com/huggingface/transformers/blob/{source}",),
         proofs=(proof,),
-        # Counting from 0, and refusing a cache without positions.
-        defect=(r"cache_position",),
+        defect=(r"cache_position = torch\.arange\((0, |hidden_states\.shape)",),
         kind="wrap",
     )
 

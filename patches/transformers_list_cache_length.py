@@ -55,9 +55,7 @@ SPECS = (
         reason="A cache asks its keys for len(), which makes the batch a constant: no graph with a dynamic batch.",
         upstream=("https://github.com/huggingface/transformers/blob/v4.50.3/src/transformers/cache_utils.py",),
         proofs=("llama",),
-        defect=(
-            r"len\(self\.key_cache\[layer_idx\]\) == 0|self\.key_cache\[layer_idx\] == \[\]|len\(self\.key_cache\)",
-        ),
+        defect=(r"len\(self\.key_cache\[layer_idx\]\) == 0|self\.key_cache\[layer_idx\] == \[\]",),
         kind="wrap",
     ),
 )

@@ -178,7 +178,7 @@ SPECS = (
         replacement=f"{__name__}:with_both_branches_per_layer",
         requires=("transformers>=5.21", "torch>=2.6"),
         # Whoever sets frequencies behind such an if has the defect.
-        defect=(r"\bif \w+ > [\w.]+", r"register_buffer\([^)]*inv_freq"),
+        defect=(r"register_buffer\([^)]*inv_freq", r"\bif \w+ > [\w.]+"),
         spreads=True,
         reason="Dynamic NTK frequencies are chosen by an if on the length: no graph. longrope is mended upstream.",
         upstream=(_UPSTREAM.format("v5.23.0"), _ISSUE),

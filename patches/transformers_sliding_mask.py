@@ -62,6 +62,7 @@ SPECS = (
             "https://github.com/huggingface/transformers/blob/v4.52.4/src/transformers/models/gemma2/modeling_gemma2.py",
         ),
         proofs=("gemma2_window",),
+        defect=(r"\bself\.is_sliding\b",),
         kind="wrap",
     ),
 )

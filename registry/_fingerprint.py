@@ -29,8 +29,10 @@ class Fingerprints:
     """The sources that were proved: for each target, the releases in which each fingerprint was found.
 
     Args:
-        path: a JSON file `{"target": {"fingerprint": ["4.57.6", ...]}, "texts": {"key": "fingerprint"}}`; it is
-            read when first needed. `"texts"` spares the parsing of sources that were proved to the letter.
+        path: a JSON file `{"target": {"fingerprint": ["4.57.6", ...]}, "texts": {"key": "fingerprint"}, ...}`; it is
+            read when first needed. `"texts"` spares the parsing of sources that were proved to the letter. `"seen"`
+            has, in the same form, the releases that have a source, `"signatures"` the arguments of each, and
+            `"occurrences"` where else the defect of a spec is, by id.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,6 +47,16 @@ class Fingerprints:
             ExportCompatError: the file is missing, truncated or not of this form.
         """
         found: Mapping[str, list[str]] = self._read().get(target, {})
+        return found
+
+    def seen(self, target: str) -> Mapping[str, list[str]]:
+        """Return the releases in which each source of `target` was found, proved or not, by fingerprint."""
+        found: Mapping[str, list[str]] = self._read().get("seen", {}).get(target, {})
+        return found
+
+    def occurrences(self, spec_id: str) -> list[str] | None:
+        """Return where else the defect of a spec was found, as `module:name`; None if nobody has looked."""
+        found: list[str] | None = self._read().get("occurrences", {}).get(spec_id)
         return found
 
     def of(self, source: Any) -> str:

@@ -41,6 +41,10 @@ class Sources(Mapping[str, str]):
         self._readers = readers
         self._texts: dict[str, str] = {}
 
+    def renamed(self, version: str) -> "Sources":
+        """Return the same with another version."""
+        return Sources(self.package, version, self.origin, self._readers)
+
     def __getitem__(self, module: str) -> str:
         if module not in self._texts:
             # What is no UTF-8 is no Python either, and is found out by whoever parses it.

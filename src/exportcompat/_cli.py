@@ -14,7 +14,7 @@ from typing import Any
 from exportcompat.patches import default_registry
 from exportcompat.registry import Decision, Environment, ExportCompatError, PatchingSpec, plan
 
-from ._commands import MismatchError, add_export, add_verify
+from ._commands import AlarmError, MismatchError, add_drift, add_export, add_verify
 from ._proved import describe, proved_on
 from ._table import table
 from ._version import __version__
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _write(arguments.run(arguments))
     except ExportCompatError as error:
         sys.stderr.write(f"exportcompat: error: {error}\n")
-        return 1 if isinstance(error, MismatchError) else 2
+        return 1 if isinstance(error, (MismatchError, AlarmError)) else 2
     except BrokenPipeError:
         _close_stdout()
         return 1
@@ -190,6 +190,29 @@ def _add_verify(commands: Commands) -> None:
     add_json(add_verify(commands))
 
 
+def _add_drift(commands: Commands) -> None:
+    parser = add_drift(commands)
+    add_json(parser)
+    parser.set_defaults(run=_drift)
+
+
+def _drift(arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield what became of every target in a release.
+
+    Raises:
+        AlarmError: something does not fit any more.
+        ExportCompatError: the release cannot be read.
+    """
+    from ._drifting import check_alarms, drift, drift_data
+
+    if not arguments.json:
+        yield from drift(arguments, default_registry())
+        return
+    data = drift_data(arguments, default_registry())
+    yield _json(data)
+    check_alarms(data["alarms"])
+
+
 def _add_matrix(commands: Commands) -> None:
     # It has a parser of its own, which `main` calls; this is its line in the help.
     commands.add_parser(_MATRIX, help="say what works on which versions, and find it out", add_help=False)
@@ -201,6 +224,7 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     _add_show,
     _add_export,
     _add_verify,
+    _add_drift,
     _add_matrix,
 )
 

@@ -1,7 +1,8 @@
-"""The subcommands `export` and `verify`: their arguments. What they do is in `_run`, which takes longer to import."""
+"""The subcommands `export`, `verify` and `drift`: their arguments. What they do is elsewhere, and imported later."""
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from exportcompat.registry import ExportCompatError
@@ -11,6 +12,10 @@ from ._tasks import TASKS
 
 class MismatchError(ExportCompatError):
     """A file is not right, or there is none."""
+
+
+class AlarmError(ExportCompatError):
+    """Something does not fit any more; the message is a summary."""
 
 
 def _export(arguments: argparse.Namespace) -> Iterator[str]:
@@ -55,4 +60,20 @@ def add_verify(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--model", metavar="MODEL_DIR", help="the model; default: what the file says")
     parser.add_argument("--task", choices=list(TASKS), help="default: what the file says")
     parser.set_defaults(run=_verify)
+    return parser
+
+
+def add_drift(commands: Any) -> argparse.ArgumentParser:
+    """Add the parser of `exportcompat drift`."""
+    text = "say for each spec whether it still fits the sources of a release, which is neither installed nor run"
+    parser: argparse.ArgumentParser = commands.add_parser("drift", help=text, description=text, allow_abbrev=False)
+    source = "a version, a wheel, an sdist, a folder, or installed"
+    parser.add_argument("--transformers", metavar="SOURCE", help=source)
+    parser.add_argument("--torch", metavar="SOURCE", help=source)
+    parser.add_argument("--installed", action="store_true", help="what is installed of both")
+    parser.add_argument("--against", metavar="SOURCE", help="take diffs against this; default: the last proved release")
+    parser.add_argument("--no-diff", action="store_true", help="no diffs, and no other release is fetched")
+    parser.add_argument("--all", action="store_true", help="also print what is unchanged")
+    parser.add_argument("--index", metavar="URL", help="a simple index; default: what uv or pip is configured with")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="where fetched files are kept")
     return parser

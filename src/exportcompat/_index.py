@@ -1,12 +1,15 @@
 """A package index, as pip and uv read it (PEP 503 and 691): which files of a package it has, and one of them."""
 
 import hashlib
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from http.client import HTTPException
@@ -26,6 +29,7 @@ _VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 _SCHEMES = ("https", "http", "file")
 _LIMIT = 64 * 1024 * 1024
 _TIMEOUT = 30.0
+_PARTIAL = 206
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,81 @@ def fetched_file(file: File, folder: Path) -> Path:
             raise ExportCompatError(f"{file.name} has not the digest that the index gives for it; fetch it again")
         _put(path, body)
     return path
+
+
+def size_of(file: File) -> int:
+    """Return the size of a file in bytes; 0 if it is not said.
+
+    Raises:
+        ExportCompatError: it cannot be reached.
+    """
+    with _answer(file.url, method="HEAD") as answer:
+        return int(answer.headers.get("Content-Length") or 0)
+
+
+def ranges_of(file: File) -> "RemoteFile":
+    """Return a file of which only what is read is fetched."""
+    return RemoteFile(file.url, size_of(file))
+
+
+class RemoteFile(io.RawIOBase):
+    """A file behind a URL whose server gives out ranges of bytes.
+
+    Args:
+        url: where it is.
+        size: its size in bytes.
+    """
+
+    def __init__(self, url: str, size: int) -> None:
+        self._url = url
+        self._size = size
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._place = offset + (0, self._place, self._size)[whence]
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer from the current place.
+
+        Raises:
+            ExportCompatError: the server cannot be reached, or does not give out ranges.
+        """
+        end = min(self._place + len(buffer), self._size)
+        if end <= self._place:
+            return 0
+        with _answer(self._url, Range=f"bytes={self._place}-{end - 1}") as answer:
+            if answer.status != _PARTIAL:
+                raise _unreachable(self._url, "the server does not give out parts of files; fetch it and give its path")
+            body = answer.read(len(buffer))
+        buffer[: len(body)] = body
+        self._place += len(body)
+        return len(body)
+
+
+@contextmanager
+def _answer(url: str, method: str = "GET", **headers: str) -> Iterator[Any]:
+    request = _request(url)
+    request.method = method
+    for name, value in headers.items():
+        request.add_header(name, value)
+    try:
+        # The scheme was checked when the request was made.
+        with urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+            yield answer
+    except HTTPError as error:
+        raise _unreachable(url, f"{error.code} {error.reason}") from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise _unreachable(url, str(error)) from error
 
 
 def _is_right(body: bytes, file: File) -> bool:
@@ -139,14 +218,8 @@ class _Page(HTMLParser):
 
 def _fetched(url: str) -> tuple[str, bytes]:
     """Return the type and the body of what is behind a URL."""
-    try:
-        # The scheme was checked when the request was made.
-        with urlopen(_request(url), timeout=_TIMEOUT) as answer:  # noqa: S310
-            kind, body = answer.headers.get_content_type(), _body(answer)
-    except HTTPError as error:
-        raise _unreachable(url, f"{error.code} {error.reason}") from error
-    except (OSError, HTTPException, ValueError) as error:
-        raise _unreachable(url, str(error)) from error
+    with _answer(url) as answer:
+        kind, body = answer.headers.get_content_type(), _body(answer)
     if len(body) > _LIMIT:
         raise _bad_answer(url, f"more than {_LIMIT // 1024**2} MB")
     return kind, body

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from exportcompat.registry import PatchingSpec, Target, of_node
 
@@ -22,12 +21,14 @@ class Place:
         signature: its arguments without annotations.
         has_defect: its source matches what the spec says of its defect.
         misfit: how the replacement does not fit it; empty if it does.
+        methods: for a target that stands for all methods that mention a name, how many have the defect.
     """
 
     fingerprint: str = ""
     signature: str = ""
     has_defect: bool = False
     misfit: str = ""
+    methods: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,6 @@ class Surveyor:
 
     def __init__(self, package: Package) -> None:
         self.package = package
-        self._plain: dict[int, str] = {}
 
     def survey(self, specs: Iterable[PatchingSpec]) -> Survey:
         """Return what the targets of specs are here; targets in other packages are left out."""
@@ -72,7 +72,7 @@ class Surveyor:
     def place(self, spec: PatchingSpec, target: Target) -> Place:
         """Return what one target is."""
         if target.text.startswith("mentioning("):
-            return self._mentions(target.name)
+            return self._mentions(target.name, spec.defect)
         found = self.definition(target)
         if found is None:
             return Place()
@@ -102,39 +102,43 @@ class Surveyor:
         found = [f"{module}:{target.name}" for module in modules if self.package.find(module, target.name)]
         return ", ".join(found)
 
+    def _matching(self, defect: tuple[str, ...]) -> Iterator[str]:
+        for module, text in self.package.sources.items():
+            # Reading the syntax costs a thousand times what this does.
+            if matches(defect, text):
+                yield from (f"{module}:{name}" for name in _matching(text, defect))
+
     def _has(self, spec: PatchingSpec, target: Target, found: Definition) -> bool:
         owner = self.package.find(target.module, target.name) if target.is_pytree else found
         if owner is None or owner.node is None:
             return not spec.defect
-        return matches(spec.defect, self._text(owner.node))
+        return matches(spec.defect, plain_text(owner.node))
 
-    def _mentions(self, name: str) -> Place:
-        """Return the fingerprints of all methods that mention a name, as one text."""
+    def _mentions(self, name: str, defect: tuple[str, ...]) -> Place:
+        """Return the fingerprints of all methods that mention a name and have the defect, as one text."""
         word = re.compile(rf"\b{re.escape(name)}\b")
         texts = (text for text in self.package.sources.values() if name in text and word.search(text))
-        found = sorted({fingerprint for text in texts for fingerprint in _mentioning(text, name)})
-        return Place("+".join(found), "", has_defect=True) if found else Place()
-
-    def _matching(self, defect: tuple[str, ...]) -> Iterator[str]:
-        for module, text in self.package.sources.items():
-            # Reading the syntax costs a thousand times what this does.
-            tree = self.package.tree(module) if matches(defect, text) else None
-            for unit, node in units(tree) if tree else ():
-                if matches(defect, self._text(node)) and not _has_part(unit, node, defect, self._text):
-                    yield f"{module}:{unit}"
-
-    def _text(self, node: ast.AST) -> str:
-        if id(node) not in self._plain:
-            self._plain[id(node)] = plain_text(node)
-        return self._plain[id(node)]
+        found = [fingerprint for text in texts for fingerprint in _mentioning(text, name, defect)]
+        return Place("+".join(sorted(set(found))), has_defect=True, methods=len(found)) if found else Place()
 
 
 @lru_cache(maxsize=None)
-def _mentioning(text: str, name: str) -> tuple[str, ...]:
+def _matching(text: str, defect: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the functions and classes in a module that match the patterns of a defect themselves."""
+    tree = parsed(text)
+    found = [(name, node) for name, node in (units(tree) if tree else ()) if matches(defect, plain_text(node))]
+    methods = {name.rpartition(".")[0] for name, _ in found}
+    # Of a class whose method matches by itself, the method is enough.
+    return tuple(name for name, _ in found if name not in methods)
+
+
+@lru_cache(maxsize=None)
+def _mentioning(text: str, name: str, defect: tuple[str, ...]) -> tuple[str, ...]:
     """Return the fingerprints of the methods in a module that mention a name; releases have most modules in common."""
     tree = parsed(text)
     nodes = (node for unit, node in units(tree) if "." in unit and isinstance(node, Function)) if tree else ()
-    return tuple(of_node(node) for node in nodes if _mentions(node, name))
+    found = (node for node in nodes if _mentions(node, name) and matches(defect, plain_text(node) if defect else ""))
+    return tuple(of_node(node) for node in found)
 
 
 def matches(patterns: Iterable[str], text: str) -> bool:
@@ -158,13 +162,6 @@ def plain_text(node: ast.AST) -> str:
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def _has_part(unit: str, node: ast.AST, defect: tuple[str, ...], text: Any) -> bool:
-    """Say whether a method of a class matches by itself, so that the class need not be named."""
-    return isinstance(node, ast.ClassDef) and any(
-        matches(defect, text(part)) for part in node.body if isinstance(part, Function)
-    )
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
