@@ -91,7 +91,7 @@ def _survey(package: str, options: Options, versions: tuple[str, str]) -> Survey
     # Methods that mention a name are looked for where a spec is about them: that takes long.
     wanted = [spec for spec in registry if spec in specs or spec not in named]
     sources = sources_of(versions[1], package, index=options.index, cache=options.cache)
-    return Surveyor(Package(sources)).survey(wanted)
+    return Surveyor(Package(sources)).survey(wanted, specs)
 
 
 def _note(seen: dict[str, Any], survey: Survey, versions: list[str]) -> None:

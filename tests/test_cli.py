@@ -173,6 +173,23 @@ def test_plan_says_what_was_proved(version: str, said: str, tmp_path: Path) -> N
     assert describe(spec("other", targets=("torch:h",)), Fingerprints(lock), Environment({"torch": version})) == "no"
 
 
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("2.9.1", "same source as 2.9.0"),
+        ("2.10.0", "other source than 2.9.0"),
+        ("2.12.0", "on 2.9.0"),
+        ("2.13.0", "unknown"),
+    ],
+)
+def test_plan_says_what_it_rests_on(version: str, said: str, tmp_path: Path) -> None:
+    lock = tmp_path / "lock.json"
+    seen = {"a": ["2.9.0-2.9.1"], "b": ["2.10.0-2.11.0", "2.12.5-2.12.5"]}
+    lock.write_text(json.dumps({"torch:f": {"a": ["2.9.0"]}, "seen": {"torch:f": seen}}))
+    rests = describe(spec("one", targets=("torch:f",)), Fingerprints(lock), Environment({"torch": version}))
+    assert rests == said
+
+
 def test_plan_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     use(spec("first", requires=("torch>=2.9", "packaging>=1")))
     assert _cli.main(["plan", "--torch", "2.10", "--transformers", "none", "--json"]) == 0
@@ -189,6 +206,7 @@ def test_plan_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[st
                 "targets": ["cli_upstream:plain"],
                 "kind": "wrap",
                 "proved_on": [],
+                "rests_on": "no",
             }
         ],
     }

@@ -97,7 +97,12 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
     versions = {name: _text(environment[name]) for name in (*PACKAGES, *environment)}
     if arguments.json:
         rows = [
-            {**_decision_data(item), "proved_on": proved_on(item.spec, registry.fingerprints)} for item in decisions
+            {
+                **_decision_data(item),
+                "proved_on": proved_on(item.spec, registry.fingerprints),
+                "rests_on": describe(item.spec, registry.fingerprints, environment) if item.applies else "",
+            }
+            for item in decisions
         ]
         yield _json({"versions": versions, "specs": rows})
         return

@@ -117,8 +117,8 @@ def findings(
             place = survey.places.get((spec, target.text))
             if place is not None and not _is_named(target):
                 yield _about(spec, target, place, known, moved)
-    for spec_id, names in survey.occurrences.items():
-        before = known.occurrences(spec_id)
+    for spec_id in dict.fromkeys(spec.id for spec in specs if spec.spreads):
+        names, before = survey.occurrences.get(spec_id, frozenset()), known.occurrences(spec_id)
         for name in sorted(names - set(names if before is None else before)):
             yield Finding(spec_id, name, "new", "it matches what the spec says of its defect")
 

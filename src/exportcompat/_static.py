@@ -4,6 +4,7 @@ Names are followed as Python would: through imports by name, base classes and co
 """
 
 import ast
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -174,8 +175,14 @@ def _branches(statement: ast.stmt) -> Table:
     for name in ("body", "handlers", "orelse", "finalbody"):
         for part in getattr(statement, name, []):
             inner = names_in(part.body) if isinstance(part, ast.ExceptHandler) else names_in([part])
+            # A definition stands for what could not be imported.
+            table = {name: inner.get(name, node) if _is_import(node) else node for name, node in table.items()}
             table = {**inner, **table}
     return table
+
+
+def _is_import(node: ast.AST) -> bool:
+    return isinstance(node, (ast.Import, ast.ImportFrom))
 
 
 def units(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
@@ -211,5 +218,9 @@ def _dotted(node: ast.AST) -> list[str]:
 
 
 def _arguments(arguments: ast.arguments) -> str:
-    text = ast.unparse(ast.Lambda(arguments, ast.Constant(value=0)))
+    bare = copy.deepcopy(arguments)
+    for item in ast.walk(bare):
+        if isinstance(item, ast.arg):
+            item.annotation = None
+    text = ast.unparse(ast.Lambda(bare, ast.Constant(value=0)))
     return text.removeprefix("lambda").removesuffix(": 0").strip()

@@ -58,8 +58,13 @@ class Surveyor:
     def __init__(self, package: Package) -> None:
         self.package = package
 
-    def survey(self, specs: Iterable[PatchingSpec]) -> Survey:
-        """Return what the targets of specs are here; targets in other packages are left out."""
+    def survey(self, specs: Iterable[PatchingSpec], spreading: Iterable[PatchingSpec] | None = None) -> Survey:
+        """Return what the targets of specs are here; targets in other packages are left out.
+
+        Args:
+            specs: what to look for.
+            spreading: the specs of whose defects other occurrences are looked for; None for all of `specs`.
+        """
         sources, specs = self.package.sources, list(specs)
         places = {
             (spec, target.text): self.place(spec, target)
@@ -67,7 +72,9 @@ class Surveyor:
             for target in spec.places
             if target.module.partition(".")[0] == sources.package
         }
-        return Survey(sources.package, sources.version, places, self.occurrences(specs))
+        return Survey(
+            sources.package, sources.version, places, self.occurrences(specs if spreading is None else spreading)
+        )
 
     def place(self, spec: PatchingSpec, target: Target) -> Place:
         """Return what one target is."""
@@ -88,7 +95,8 @@ class Surveyor:
     def occurrences(self, specs: Iterable[PatchingSpec]) -> dict[str, frozenset[str]]:
         """Return where code that no spec replaces matches the defect of one that spreads, by the id of the spec."""
         found: dict[str, set[str]] = {}
-        covered = {f"{target.module}:{target.name}" for spec in specs for target in spec.places}
+        places = (self.package.find(target.module, target.name) for spec in specs for target in spec.places)
+        covered = {f"{item.module}:{item.name}" for item in places if item}
         for spec in specs:
             if spec.spreads and self.package.sources.package in {item.module.partition(".")[0] for item in spec.places}:
                 found.setdefault(spec.id, set()).update(self._matching(spec.defect))

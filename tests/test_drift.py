@@ -1,0 +1,181 @@
+"""What `drift` says of a release: each state is seen once, with what tells it apart from the others."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from exportcompat import _cli
+from exportcompat._archive import read_sources
+from exportcompat._drift import Locked, findings, for_version
+from exportcompat._static import Package
+from exportcompat._survey import Surveyor
+from exportcompat.patches import default_registry
+from exportcompat.registry import Fingerprints, PatchingSpec
+
+CACHE = "transformers/cache_utils.py"
+ROPE = "transformers/modeling_rope_utils.py"
+NODE = "pytree(transformers.cache_utils:DynamicCache)"
+LAYER = "transformers.cache_utils:DynamicSlidingWindowLayer.update"
+FILES = {
+    "transformers/__init__.py": "",
+    CACHE: """
+class Cache:
+    pass
+
+class DynamicCache(Cache):
+    def __init__(self, layers=()):
+        super().__init__(layers=layers)
+
+class DynamicSlidingWindowLayer:
+    def update(self, key_states, value_states, *args, **kwargs):
+        self.cumulative_length += 1
+        return key_states, value_states
+    def get_mask_sizes(self, query_length):
+        return self.cumulative_length, 0
+""",
+    ROPE: """
+def dynamic_rope_update(rope_forward):
+    def dynamic_frequency_update(self, position_ids, device):
+        if seq_len > max_seq_len_cached:
+            self.register_buffer("inv_freq", inv_freq, persistent=False)
+    return rope_forward
+""",
+}
+SWITCH = """
+class MyRope:
+    def forward(self, n):
+        if n > self.limit:
+            self.register_buffer("long_inv_freq", self.make(n))
+"""
+IDS = ("dynamic-cache-pytree", "sliding-layer-full-past", "rotary-frequency-switch")
+
+
+def wheel(folder: Path, version: str, changes: dict[str, str] | None = None) -> Path:
+    path = folder / f"transformers-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {**FILES, **(changes or {})}.items():
+            archive.writestr(name, text)
+    return path
+
+
+def specs() -> list[PatchingSpec]:
+    return [spec for spec in for_version(default_registry(), "transformers", "5.24.0") if spec.id in IDS]
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Fingerprints:
+    """Write a lock file in which everything in `FILES` is proved on 5.23.0."""
+    survey = Surveyor(Package(read_sources(wheel(tmp_path, "5.23.0"), "transformers"))).survey(specs())
+    rows = {target: {place.fingerprint: ["5.23.0"]} for (_, target), place in survey.places.items()}
+    known = {spec_id: sorted(names) for spec_id, names in survey.occurrences.items()}
+    (tmp_path / "lock.json").write_text(json.dumps({**rows, "occurrences": known}), "utf-8")
+    return Fingerprints(tmp_path / "lock.json")
+
+
+def found(tmp_path: Path, lock: Fingerprints, changes: dict[str, str]) -> dict[str, tuple[str, str]]:
+    surveyor = Surveyor(Package(read_sources(wheel(tmp_path, "5.24.0", changes), "transformers")))
+    rows = findings(surveyor.survey(specs()), specs(), Locked(lock), surveyor.moved)
+    return {row.target: (row.state, row.detail) for row in rows if row.state != "unchanged"}
+
+
+def edited(old: str, new: str, file: str = CACHE) -> dict[str, str]:
+    assert old in FILES[file]
+    return {file: FILES[file].replace(old, new)}
+
+
+def test_comments_docstrings_annotations_and_other_files_change_nothing(tmp_path: Path, lock: Fingerprints) -> None:
+    changes = edited("def update(self, key_states,", 'def update(self, key_states: int,  # "x"\n       ')
+    assert found(tmp_path, lock, {**changes, "transformers/new.py": "x = 1"}) == {}
+
+
+def test_another_body_with_the_same_defect_is_changed(tmp_path: Path, lock: Fingerprints) -> None:
+    changes = edited("return key_states, value_states", "return value_states, key_states")
+    assert found(tmp_path, lock, changes) == {LAYER: ("changed", "")}
+
+
+def test_arguments_that_the_replacement_does_not_take_are_a_misfit(tmp_path: Path, lock: Fingerprints) -> None:
+    state, detail = found(tmp_path, lock, edited("self, key_states, value_states,", "self, states,"))[LAYER]
+    assert state == "misfit"
+    assert "upstream has no parameter 'key_states'" in detail
+
+
+def test_a_source_without_the_defect_is_fixed(tmp_path: Path, lock: Fingerprints) -> None:
+    state, detail = found(tmp_path, lock, edited("        self.cumulative_length += 1\n", ""))[LAYER]
+    assert (state, "self\\.cumulative_length" in detail) == ("fixed", True)
+
+
+def test_what_has_another_place_is_moved(tmp_path: Path, lock: Fingerprints) -> None:
+    changes = {
+        CACHE: "from .caches import DynamicSlidingWindowLayer as Layer\n",
+        "transformers/caches.py": FILES[CACHE],
+    }
+    rows = found(tmp_path, lock, changes)
+    assert rows[NODE] == ("moved", "it is transformers.caches:DynamicCache")
+    assert rows[LAYER] == ("moved", f"it is transformers.caches:{LAYER.partition(':')[2]}")
+
+
+def test_what_is_imported_from_elsewhere_has_its_place(tmp_path: Path, lock: Fingerprints) -> None:
+    changes = {CACHE: "from .caches import *\nfrom .caches import DynamicCache, DynamicSlidingWindowLayer\n"}
+    assert found(tmp_path, lock, {**changes, "transformers/caches.py": FILES[CACHE]}) == {}
+
+
+def test_what_has_no_place_is_gone(tmp_path: Path, lock: Fingerprints) -> None:
+    assert found(tmp_path, lock, edited("class DynamicCache(", "class Cache2("))[NODE] == ("gone", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("class MyCache(DynamicCache):\n    def __init__(self):\n        super().__init__(layers=[])\n", "MyCache"),
+        (SWITCH, "MyRope.forward"),
+    ],
+)
+def test_a_new_occurrence_of_a_defect_is_named_once(tmp_path: Path, lock: Fingerprints, text: str, name: str) -> None:
+    rows = found(tmp_path, lock, {"transformers/models/mine.py": text})
+    assert rows == {f"transformers.models.mine:{name}": ("new", "it matches what the spec says of its defect")}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = _cli.main(["drift", *arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_the_command_shows_a_diff_against_the_proved_source(
+    tmp_path: Path, lock: Fingerprints, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_cli, "default_registry", lambda: _Registry(lock))
+    old, new = tmp_path / "transformers-5.23.0-py3-none-any.whl", wheel(tmp_path, "5.24.0", edited("+= 1", "+= 2"))
+    status, out, err = run(capsys, "--transformers", str(new), "--against", str(old))
+    assert (status, err) == (0, "")
+    assert out.startswith("transformers 5.24.0: 3 unchanged, 1 changed\n")
+    assert "  -        self.cumulative_length += 1\n  +        self.cumulative_length += 2\n" in out
+    # Under another name it is gone, and a cache that is no node.
+    gone = wheel(tmp_path, "5.24.0", edited("class DynamicCache(", "class Other("))
+    status, out, err = run(capsys, "--transformers", str(gone), "--no-diff", "--json")
+    assert status == 1
+    assert "2 findings need a look" in err
+    assert [row["state"] for row in json.loads(out)["findings"]].count("gone") == 1
+
+
+class _Registry(list[PatchingSpec]):
+    def __init__(self, lock: Fingerprints) -> None:
+        super().__init__(specs())
+        self.fingerprints = lock
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "say what to look at"),
+        (("--transformers", "five"), "'five' is no version of transformers"),
+        (("--transformers", "./no/such/folder"), "is no folder"),
+        (("--installed", "--against", "5.23.0"), "--against is for one package"),
+    ],
+)
+def test_wrong_input_is_named(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
