@@ -55,6 +55,15 @@ def ends(session: nox.Session) -> None:
 
 
 @nox.session
+def fingerprints(session: nox.Session) -> None:
+    """Look at every supported release, in wheels that are not installed, and note its sources in the lock file."""
+    wheel = build(session)
+    uv(session, f"{wheel}[all]", "--no-deps")
+    uv(session, "packaging", "tomli")
+    run_python(session, "-m", "exportcompat.matrix", "fingerprints", "--cache", ".nox/wheels", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style and format."""
     session.install("--quiet", "ruff")

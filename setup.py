@@ -1,6 +1,6 @@
-"""Leave the tools of the matrix out of the wheel: who applies patches needs none of them, and their data is here.
+"""Leave the matrix out of the wheel: who applies patches needs none of it, and its data is here.
 
-An editable installation has them, and so has a wheel that is built with `EXPORTCOMPAT_TOOLS=1`, as every session does.
+An editable installation has it, and so has a wheel that is built with `EXPORTCOMPAT_TOOLS=1`, as every session does.
 """
 
 import os
@@ -11,30 +11,12 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 PACKAGE = "exportcompat.matrix"
-TOOLS = {
-    "_axes",
-    "_cell",
-    "_cells",
-    "_driver",
-    "_ends",
-    "_environments",
-    "_jobs",
-    "_key",
-    "_merge",
-    "_probes",
-    "_releases",
-    "_report",
-    "_report_data",
-    "_results",
-    "_row",
-    "_run",
-    "_summary",
-    "_why",
-}
+KEPT = {"__init__", "__main__"}
+"""What is left of the matrix in the wheel: a command that says where the others are."""
 
 
 class LeanBuild(build_py):
-    """Builds without the tools."""
+    """Builds without the matrix."""
 
     @property
     def _is_whole(self) -> bool:
@@ -48,10 +30,11 @@ class LeanBuild(build_py):
     def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
         """Return package, name and file of each module."""
         found: list[tuple[str, str, str]] = super().find_package_modules(package, package_dir)
-        return [item for item in found if self._is_whole or package != PACKAGE or item[1] not in TOOLS]
+        is_own = package == PACKAGE or package.startswith(f"{PACKAGE}.")
+        return [item for item in found if self._is_whole or not is_own or item[1] in KEPT]
 
     def find_data_files(self, package: str, src_dir: str) -> list[str]:
-        """Return the files of a package that are no modules: those of the matrix are all for its tools."""
+        """Return the files of a package that are no modules: those of the matrix are for what is left out."""
         found: list[str] = super().find_data_files(package, src_dir)
         return found if self._is_whole or package != PACKAGE else []
 

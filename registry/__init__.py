@@ -27,8 +27,8 @@ from ._targets import DecoratedTarget, Target, parse_target
 from ._versions import Environment, Range, installed_version, parse_range
 
 __all__ = [
-    "BUILTIN",
     "AttributeMissingError",
+    "BUILTIN",
     "ClassMissingError",
     "ConflictError",
     "Decision",

@@ -1,4 +1,4 @@
-"""The workflow of the matrix: whole, pinned, and with no more rights than each job needs."""
+"""The workflows: whole, pinned, and with no more rights than each job needs."""
 
 import re
 from pathlib import Path
@@ -8,13 +8,22 @@ import pytest
 
 yaml = pytest.importorskip("yaml", reason="PyYAML reads the workflow")
 
-FILE = Path(__file__).parents[1] / ".github" / "workflows" / "matrix.yml"
+FOLDER = Path(__file__).parents[1] / ".github" / "workflows"
 WRITES = {"deploy": {"pages": "write", "id-token": "write"}, "issue": {"issues": "write"}}
 
 
+@pytest.fixture(scope="module", params=["matrix", "drift"])
+def workflow(request: pytest.FixtureRequest) -> dict[Any, Any]:
+    return read(request.param)
+
+
 @pytest.fixture(scope="module")
-def workflow() -> dict[Any, Any]:
-    found: dict[Any, Any] = yaml.safe_load(FILE.read_text("utf-8"))
+def matrix() -> dict[Any, Any]:
+    return read("matrix")
+
+
+def read(name: str) -> dict[Any, Any]:
+    found: dict[Any, Any] = yaml.safe_load((FOLDER / f"{name}.yml").read_text("utf-8"))
     return found
 
 
@@ -37,7 +46,7 @@ def test_each_job_has_a_time_limit_and_the_rights_that_it_needs(workflow: dict[A
 
 
 def test_a_job_that_may_write_checks_out_and_installs_nothing(workflow: dict[Any, Any]) -> None:
-    for name in WRITES:
+    for name in WRITES.keys() & workflow["jobs"].keys():
         text = yaml.safe_dump(workflow["jobs"][name]["steps"])
         assert not re.search("checkout|setup-python|pip install|nox", text)
 
@@ -61,13 +70,13 @@ def test_jobs_and_outputs_that_are_needed_exist(workflow: dict[Any, Any]) -> Non
         assert all(output in jobs[need]["outputs"] for need, output in used if output), name
 
 
-def test_one_shard_does_not_stop_the_others_and_its_results_are_kept(workflow: dict[Any, Any]) -> None:
-    cells = workflow["jobs"]["cells"]
+def test_one_shard_does_not_stop_the_others_and_its_results_are_kept(matrix: dict[Any, Any]) -> None:
+    cells = matrix["jobs"]["cells"]
     assert cells["strategy"]["fail-fast"] is False
     assert [step["if"] for step in cells["steps"] if "upload-artifact" in step.get("uses", "")] == ["always()"]
-    assert "!cancelled()" in workflow["jobs"]["report"]["if"]
+    assert "!cancelled()" in matrix["jobs"]["report"]["if"]
 
 
-def test_pre_releases_never_fail_the_run(workflow: dict[Any, Any]) -> None:
-    allowed = {name: job.get("continue-on-error", False) for name, job in workflow["jobs"].items()}
+def test_pre_releases_never_fail_the_run(matrix: dict[Any, Any]) -> None:
+    allowed = {name: job.get("continue-on-error", False) for name, job in matrix["jobs"].items()}
     assert [name for name, is_allowed in allowed.items() if is_allowed] == ["pre"]

@@ -152,13 +152,20 @@ def _folder(path: Path, package: str) -> Sources:
         )
     found = {_module(f"{package}/{file.relative_to(root).as_posix()}", package): file for file in root.rglob("*.py")}
     readers = {name: _file_reader(file) for name, file in found.items() if name and file.is_file()}
-    texts = [readers[name]().decode("utf-8", "replace") for name in (package, f"{package}.version") if name in readers]
-    version = next((match[1] for match in map(_VERSION.search, texts) if match), None)
+    version = _version_in_sources(root, readers, package)
     if version is None:
         raise ExportCompatError(
-            f"{root} does not say its version: there is no __version__ in __init__.py or version.py"
+            f"{root} does not say its version: there is no __version__ in __init__.py or version.py, and no version.txt"
         )
     return Sources(package, version, str(path), readers)
+
+
+def _version_in_sources(root: Path, readers: Mapping[str, Callable[[], bytes]], package: str) -> str | None:
+    texts = [readers[name]().decode("utf-8", "replace") for name in (package, f"{package}.version") if name in readers]
+    found = next((match[1] for match in map(_VERSION.search, texts) if match), None)
+    # A checkout of torch has its version in a file beside the package; the module is made when it is built.
+    beside = root.parent / "version.txt"
+    return found or (beside.read_text("utf-8").strip() if beside.is_file() else None)
 
 
 def _file_reader(file: Path) -> Callable[[], bytes]:

@@ -67,7 +67,7 @@ def add_drift(commands: Any) -> argparse.ArgumentParser:
     """Add the parser of `exportcompat drift`."""
     text = "say for each spec whether it still fits the sources of a release, which is neither installed nor run"
     parser: argparse.ArgumentParser = commands.add_parser("drift", help=text, description=text, allow_abbrev=False)
-    source = "a version, a wheel, an sdist, a folder, or installed"
+    source = "a version, newest, installed, or the path of a wheel, an sdist or a folder"
     parser.add_argument("--transformers", metavar="SOURCE", help=source)
     parser.add_argument("--torch", metavar="SOURCE", help=source)
     parser.add_argument("--installed", action="store_true", help="what is installed of both")

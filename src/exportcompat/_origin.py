@@ -14,6 +14,7 @@ from ._archive import Sources, read_sources, read_wheel
 from ._index import File, configured_index, fetched_file, offered, ranges_of, size_of
 
 INSTALLED = "installed"
+NEWEST = "newest"
 _SMALL = 64 << 20
 """What is fetched as a whole. Of a larger wheel (torch has up to 2 GB) only the parts that are read are fetched."""
 
@@ -22,7 +23,7 @@ def sources_of(text: str, package: str, *, index: str | None = None, cache: Path
     """Return the sources of a package.
 
     Args:
-        text: `installed`, a version, or the path of a wheel, an sdist or a folder.
+        text: `installed`, `newest` (the newest release), a version, or the path of a wheel, an sdist or a folder.
         package: the package's name.
         index: the URL of a simple index; None for the one that uv or pip is configured with, or PyPI.
         cache: where fetched files are kept; None for `exportcompat` in the user's cache folder.
@@ -36,7 +37,7 @@ def sources_of(text: str, package: str, *, index: str | None = None, cache: Path
     if path.exists() or path.suffix in (".whl", ".gz") or len(path.parts) > 1:
         return read_sources(path, package)
     try:
-        version = Version(text)
+        version = None if text == NEWEST else Version(text)
     except InvalidVersion:
         raise ExportCompatError(
             f"{text!r} is no version of {package}, no file and no folder; write a version such as 5.23.0, or a path"
@@ -59,14 +60,17 @@ def _installed(package: str) -> Sources:
     return found if version is None else found.renamed(str(version))
 
 
-def _released(package: str, version: Version, index: str, cache: Path) -> Sources:
-    files = [file for file in offered(index, package) if _version_of(file) == version]
-    if not files:
-        raise ExportCompatError(f"the index has no {package} {version}; give another version, a file or a folder")
+def _released(package: str, version: Version | None, index: str, cache: Path) -> Sources:
+    files = [(found, file) for file in offered(index, package) if (found := _version_of(file))]
+    finals = [found for found, file in files if not found.is_prerelease and not file.is_yanked]
+    wanted = version or max(finals, default=None)
+    builds = [file for found, file in files if wanted is not None and found.public == wanted.public]
+    if not builds:
+        raise ExportCompatError(f"the index has no {package} {wanted or ''}; give another version, a file or a folder")
     # A wheel has an index of its own, and builds for several systems have the same modules.
-    file = min(files, key=lambda item: (not item.name.endswith(".whl"), "win" in item.name, item.name))
+    file = min(builds, key=lambda item: (not item.name.endswith(".whl"), "win" in item.name, item.name))
     if file.name.endswith(".whl") and size_of(file) > _SMALL:
-        return read_wheel(io.BufferedReader(ranges_of(file), 1 << 20), file.name, package, str(version))
+        return read_wheel(io.BufferedReader(ranges_of(file), 1 << 20), file.name, package, str(wanted))
     return read_sources(fetched_file(file, cache), package)
 
 
