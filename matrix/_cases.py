@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,13 +173,19 @@ def _encoders() -> Iterator[Case]:
         "wav2vec2": "wav2vec 2.0, sounds of several lengths",
     }
     for name, title in titles.items():
-        exists = partial(_has_model, name)
+        exists = partial(_has_model, name) if name != "clip" else _has_clip_of_any_size
         yield _forward_case(name, title, partial(_make_encoder, name), "_encoders.py", exists=exists)
 
 
 def _has_model(name: str) -> bool:
     """Say whether the installed transformers has a folder of this model."""
     return importlib.util.find_spec(f"transformers.models.{name}") is not None
+
+
+def _has_clip_of_any_size() -> bool:
+    """Say whether CLIP takes images of other sizes than it has learnt from; it does from 4.46 on."""
+    clip = importlib.import_module("transformers.models.clip.modeling_clip")
+    return "interpolate_pos_encoding" in signature(clip.CLIPModel.forward).parameters
 
 
 def _forward_case(name: str, title: str, make: Callable[[], "Forward"], *files: str, **more: Any) -> Case:

@@ -20,6 +20,7 @@ _SIZES: Mapping[str, Any] = {
     "initializer_range": 0.2,
 }
 _VISION = {name: value for name, value in _SIZES.items() if name != "vocab_size"}
+_SOUND_AXES = {0: "batch", 1: "samples"}
 _IMAGE_AXES = {0: "images", 2: "height", 3: "width"}
 
 
@@ -83,7 +84,8 @@ _END = 126
 class PatchEncoder(Forward):
     """An encoder of images that come as patches; a shape is `(patches, sizes)`, the sizes in patches.
 
-    The positions were learnt for images of 4 by 4 patches of 8 by 8 pixels, and are resized to each image's own size.
+    The positions were learnt for images of 4 by 4 patches of 8 by 8 pixels, and are resized to each image's own size. No
+    image is one patch wide and more than one high: `interpolate` of torch 2.13 has wrong numbers for those.
     """
 
     traced = (20, ((3, 5), (4, 4)))
@@ -91,7 +93,7 @@ class PatchEncoder(Forward):
         (16, ((4, 4),)),
         (1, ((1, 1),)),
         (36, ((6, 6), (2, 3), (1, 20))),
-        (64, ((2, 32), (9, 7), (64, 1), (3, 3), (5, 12))),
+        (64, ((2, 32), (9, 7), (32, 2), (3, 3), (5, 12))),
     )
     axes: Mapping[str, Any] = {
         "pixel_values": {0: "images", 1: "patches"},
@@ -117,7 +119,7 @@ class SoundEncoder(Forward):
 
     traced: Any = (2, 700)
     shapes: Sequence[Any] = ((1, 400), (1, 1203), (3, 555), (5, 2000))
-    axes: Mapping[str, Any] = dict.fromkeys(("input_values", "attention_mask"), {0: "batch", 1: "samples"})
+    axes: Mapping[str, Any] = dict.fromkeys(("input_values", "attention_mask"), _SOUND_AXES)
 
     def inputs(self, shape: tuple[int, int]) -> dict[str, Any]:
         mask = torch.ones(shape, dtype=torch.int64)

@@ -1,12 +1,14 @@
 """SigLIP 2 resizes its positions in a loop over images.
 
-Symptom: no graph (`Found the following conflicts between user-specified ranges and inferred ranges`), or one for as many
-images as were traced, each of the size that was traced.
+Symptom: no graph (`Found the following conflicts between user-specified ranges and inferred ranges`), because the loop
+is for as many images as were traced, each of the size that was traced.
 Cause: `resize_positional_embeddings` reads each image's size from a tensor and calls `interpolate` for it.
-What is done: while it is traced, each patch of each image takes the mean of the learnt positions, weighted by row and by
-column with the weights of `interpolate` (bilinear, antialiased). The weights follow from the sizes, so there is one
+What is done: while it is traced, each patch of each image takes the mean of the learnt positions, weighted by row and
+by column with the weights of `interpolate` (bilinear, antialiased). The weights follow from the sizes, so there is one
 product for all images. An image with more patches than there is room for has no position for its last patch, and the
-look-up of that patch fails in ONNX Runtime, as upstream does; a height or width below 1 fails there too.
+look-up of that patch fails in ONNX Runtime, as upstream does; a height or width below 1 fails there too. For images that
+are one patch wide the numbers are those of `interpolate` for one axis after the other. Eager has others there, which no
+weights explain: `interpolate` of torch 2.13 and 2.15, antialiased to a width of 1, gives them for other heights.
 Can go: when upstream resizes without a loop over images.
 """
 
@@ -76,9 +78,7 @@ def _weights(index: Any, size: Any, count: int) -> Any:
 SPECS = (
     PatchingSpec(
         id="siglip2-positions",
-        targets=(
-            "transformers.models.siglip2.modeling_siglip2:Siglip2VisionEmbeddings.resize_positional_embeddings",
-        ),
+        targets=("transformers.models.siglip2.modeling_siglip2:Siglip2VisionEmbeddings.resize_positional_embeddings",),
         replacement=f"{__name__}:vectorised",
         requires=("transformers>=4.50", "torch>=2.6"),
         reason="The positions of SigLIP 2 are resized in a loop over images whose sizes are data: no graph.",

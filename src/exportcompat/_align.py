@@ -62,9 +62,7 @@ def is_pairs(paths: list[str]) -> bool:
     return bool(paths) and all(path.rpartition(".")[2] in ("0", "1") for path in paths)
 
 
-def align(
-    records: list[Record], signature: Signature, missing: Mapping[str, Any], *, is_pair: bool = False
-) -> Aligned:
+def align(records: list[Record], signature: Signature, missing: Mapping[str, Any], *, is_pair: bool = False) -> Aligned:
     """Put `records` side by side.
 
     Args:
@@ -86,8 +84,8 @@ def align(
     is_decoder = _is_decoder(trees, is_pair=is_pair)
     if "encoder_outputs" in trees and PAST_ARGUMENT in trees:
         raise ExportCompatError(
-            "the calls are those of an encoder-decoder as a whole, in which all but the first ignore `encoder_outputs`: "
-            "one graph cannot; observe and export exportcompat.TextDecoder(model) and model.get_encoder()"
+            "the calls are those of an encoder-decoder as a whole; all but the first ignore `encoder_outputs`, and a "
+            "graph cannot: observe and export exportcompat.TextDecoder(model) and model.get_encoder()"
         )
     calls = [_tensors(part, missing) for part in inputs]
     if is_decoder:

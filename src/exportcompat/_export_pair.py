@@ -11,7 +11,7 @@ from ._api import apply_patches
 from ._clients import write_configs
 from ._discrepancy import Discrepancies
 from ._export import Exported, Progress, cast, model_facts, program, stage, verified
-from ._finish import metadata, save
+from ._finish import drop_unused, metadata, save
 from ._observe import Inputs, Parts, observe_pair
 
 ENCODER, DECODER = "encoder", "decoder"
@@ -46,6 +46,7 @@ def export_pair(
         parts = observe_pair(model, inputs)
     with stage("export", say), apply_patches(**patches) as report:
         programs = {name: program(part, observer, opset)[0] for name, (part, observer) in parts.items()}
+    drop_unused(programs[ENCODER])
     with stage("write", say):
         for name, made in programs.items():
             facts = metadata(report, {**model_facts(model), "part": name, **about})
@@ -56,7 +57,5 @@ def export_pair(
 
 
 def _verified(parts: Parts, folder: Path, tolerance: float | None, say: Progress) -> Discrepancies:
-    found = {
-        name: verified(observer, folder / FILES[name], tolerance, say) for name, (_, observer) in parts.items()
-    }
+    found = {name: verified(observer, folder / FILES[name], tolerance, say) for name, (_, observer) in parts.items()}
     return Discrepancies([replace(row, call=f"{name}: {row.call}") for name, rows in found.items() for row in rows])

@@ -12,7 +12,7 @@ from exportcompat.patches._tracing import is_traced
 from exportcompat.registry import ExportCompatError
 
 
-class TextDecoder(nn.Module):
+class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
     """The decoder of an encoder-decoder with a head: it takes the states of the encoder instead of its inputs.
 
     Upstream has one graph for the first call, which computes keys and values of the states, and another for the later
@@ -38,7 +38,9 @@ class TextDecoder(nn.Module):
         super().__init__()
         name, module = type(model).__name__, sys.modules.get(type(model).__module__)
         if not getattr(getattr(model, "config", None), "is_encoder_decoder", False):
-            raise ExportCompatError(f"{name} is no encoder-decoder of transformers; observe and export the model itself")
+            raise ExportCompatError(
+                f"{name} is no encoder-decoder of transformers; observe and export the model itself"
+            )
         if not hasattr(module, "EncoderDecoderCache"):
             raise ExportCompatError(
                 f"{name} has no EncoderDecoderCache in the installed transformers, and one graph cannot hold its "

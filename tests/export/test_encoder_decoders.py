@@ -140,5 +140,7 @@ def test_a_model_with_tuples_is_refused() -> None:
 
 
 def test_a_folder_is_needed(tmp_path: Path) -> None:
-    with pytest.raises(ExportCompatError, match=r"makes encoder_model.onnx and decoder_model_merged.onnx; name a folder"):
+    with pytest.raises(
+        ExportCompatError, match=r"makes encoder_model.onnx and decoder_model_merged.onnx; name a folder"
+    ):
         export(model("Whisper"), inputs("Whisper", 1, 9), tmp_path / "model.onnx")
