@@ -1,6 +1,5 @@
 """The positions of SigLIP 2 in a graph: the numbers, and sizes that do not fit."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +12,11 @@ modeling: Any = pytest.importorskip(
 from exportcompat import apply_patches
 from exportcompat.patches.transformers_siglip2_positions import _resized
 
+Module: Any = torch.nn.Module
 LENGTH = 64
 
 
-class Positions(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+class Positions(Module):
     """The learnt positions, resized for each image."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Any:
     pytest.importorskip("onnxruntime", reason="the file is run")
     from exportcompat._session import OnnxFile
 
-    path: Path = tmp_path_factory.mktemp("siglip2") / "model.onnx"
+    path = tmp_path_factory.mktemp("siglip2") / "model.onnx"
     sizes, shapes = torch.tensor([[2, 3], [3, 5]]), {"sizes": {0: "images"}}
     with apply_patches():
         torch.onnx.export(Positions(), (sizes,), str(path), dynamic_shapes=shapes, dynamo=True)
