@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import exportcompat
 from exportcompat.registry import ExportCompatError
 
 from ._decoders import SEED, Decoder, HybridDecoder, Sample, SlidingDecoder
@@ -130,17 +132,29 @@ def _make_text_decoder(name: str) -> Decoder:
     return make_text_decoder(name)
 
 
-def _text_decoders() -> Iterator[Case]:
-    """Yield the decoder of each encoder-decoder."""
-    for title in ("Whisper", "T5", "BART"):
+def _make_states_encoder(name: str) -> "Forward":
+    from ._encoder_decoders import make_states_encoder
+
+    return make_states_encoder(name)
+
+
+_PAIR = str(Path(exportcompat.__path__[0]) / "_pair.py")
+"""The module in which the decoder of an encoder-decoder is exported."""
+
+
+def _pairs() -> Iterator[Case]:
+    """Yield the decoder and the encoder of each encoder-decoder."""
+    for title in ("Whisper", "T5", "BART", "Marian"):
         name, prefix = title.lower(), title if title != "BART" else "Bart"
         yield Case(
             f"{name}_decoder",
             f"{title}, decoder with cross-attention",
             partial(_make_text_decoder, prefix),
             partial(_has_pair_cache, name),
-            sources=("_encoder_decoders.py",),
+            sources=("_encoder_decoders.py", _PAIR),
         )
+        make = partial(_make_states_encoder, prefix)
+        yield _forward_case(f"{name}_encoder", f"{title}, encoder", make, "_encoder_decoders.py", "_encoders.py")
 
 
 def _make_encoder(name: str) -> "Forward":
@@ -150,11 +164,32 @@ def _make_encoder(name: str) -> "Forward":
 
 def _encoders() -> Iterator[Case]:
     """Yield the encoders of texts, images and sounds."""
-    yield _forward_case("bert", "BERT", partial(_make_encoder, "bert"), "_encoders.py")
+    titles = {
+        "bert": "BERT",
+        "modernbert": "ModernBERT, every second layer with a window",
+        "vit": "ViT, images of any size",
+        "clip": "CLIP, texts and images of any size",
+        "siglip2": "SigLIP 2, images as patches, each of its own size",
+        "wav2vec2": "wav2vec 2.0, sounds of several lengths",
+    }
+    for name, title in titles.items():
+        exists = partial(_has_model, name) if name != "clip" else _has_clip_of_any_size
+        yield _forward_case(name, title, partial(_make_encoder, name), "_encoders.py", exists=exists)
 
 
-def _forward_case(name: str, title: str, make: Callable[[], "Forward"], file: str, **more: Any) -> Case:
-    return Case(name, title, make, compare=compare_forward, sources=("_forward.py", file), **more)
+def _has_model(name: str) -> bool:
+    """Say whether the installed transformers has a folder of this model."""
+    return importlib.util.find_spec(f"transformers.models.{name}") is not None
+
+
+def _has_clip_of_any_size() -> bool:
+    """Say whether CLIP takes images of other sizes than it has learnt from; it does from 4.46 on."""
+    clip = importlib.import_module("transformers.models.clip.modeling_clip")
+    return "interpolate_pos_encoding" in signature(clip.CLIPModel.forward).parameters
+
+
+def _forward_case(name: str, title: str, make: Callable[[], "Forward"], *files: str, **more: Any) -> Case:
+    return Case(name, title, make, compare=compare_forward, sources=("_forward.py", *files), **more)
 
 
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
@@ -197,7 +232,7 @@ _ALL = (
         exclude=("dynamic-cache-pytree",),
         around=_official_registration,
     ),
-    *_text_decoders(),
+    *_pairs(),
     *_encoders(),
     Case("stateful_gpt", "tiny GPT that stores a tensor", partial(make_tiny_gpt, "stateful")),
     Case("buffered_gpt", "tiny GPT with a buffer that is a parameter", partial(make_tiny_gpt, "buffered")),

@@ -1,16 +1,24 @@
-"""Decoders of encoder-decoders: built from configurations, with random weights and random states of the encoder."""
+"""Encoder-decoders in two parts: built from configurations, with random weights and random states of the encoder."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
+from exportcompat import TextDecoder
 from exportcompat._tree import flatten
 
 from ._decoders import Decoder, Sample, TransformersDecoder, generator
+from ._encoders import TextEncoder
+from ._forward import Forward
 
-SIZES: Mapping[str, Any] = {"vocab_size": 128, "d_model": 32, "pad_token_id": 0, "eos_token_id": 2}
+SIZES: Mapping[str, Any] = {
+    "vocab_size": 128,
+    "d_model": 32,
+    "pad_token_id": 0,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 2,
+}
 _BART = {
     "encoder_layers": 2,
     "decoder_layers": 2,
@@ -19,12 +27,20 @@ _BART = {
     "encoder_ffn_dim": 64,
     "decoder_ffn_dim": 64,
     "init_std": 0.2,
-    "decoder_start_token_id": 2,
 }
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "Bart": {**_BART, "max_position_embeddings": 256},
+    "Marian": {**_BART, "max_position_embeddings": 256},
     "T5": {"d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "initializer_factor": 1.0},
-    "Whisper": {**_BART, "max_target_positions": 256, "num_mel_bins": 8, "bos_token_id": 1},
+    "Whisper": {
+        **_BART,
+        "max_source_positions": 50,
+        "max_target_positions": 256,
+        "num_mel_bins": 8,
+        "bos_token_id": 1,
+        "suppress_tokens": None,
+        "begin_suppress_tokens": None,
+    },
 }
 """Settings by the prefix of the classes of a model of transformers."""
 
@@ -32,45 +48,17 @@ STATES = 7
 """Tokens of the encoder in a comparison."""
 
 
-class TextDecoder(nn.Module):
-    """Takes the states of the encoder instead of its inputs.
+def make_whole(name: str) -> Any:
+    """Build an encoder-decoder with a head, in evaluation mode.
 
     Args:
-        model: an encoder-decoder of transformers with a head.
+        name: a key of `SETTINGS`.
     """
+    import transformers
 
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.inner = model
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        encoder_hidden_states: Tensor,
-        encoder_attention_mask: Tensor,
-        past_key_values: Any,
-    ) -> tuple[Tensor, Any]:
-        """Return the logits, `(batch, sequence, vocabulary)`, and the cache.
-
-        Args:
-            input_ids: `(batch, sequence)`, int64.
-            attention_mask: `(batch, past + sequence)`, int64.
-            encoder_hidden_states: `(batch, encoder_sequence, channels)`, float32, what the cache does not have yet.
-            encoder_attention_mask: `(batch, past + encoder_sequence)`, int64.
-            past_key_values: an `EncoderDecoderCache`.
-        """
-        # Whisper's encoder has no padding.
-        masks = {} if self.inner.main_input_name == "input_features" else {"attention_mask": encoder_attention_mask}
-        output = self.inner(
-            encoder_outputs=(encoder_hidden_states,),
-            decoder_input_ids=input_ids,
-            decoder_attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            use_cache=True,
-            **masks,
-        )
-        return output.logits, output.past_key_values
+    config = getattr(transformers, f"{name}Config")(**SIZES, **SETTINGS[name])
+    head = "MTModel" if name == "Marian" else "ForConditionalGeneration"
+    return getattr(transformers, f"{name}{head}")(config).eval()
 
 
 def make_text_decoder(name: str) -> Decoder:
@@ -79,29 +67,46 @@ def make_text_decoder(name: str) -> Decoder:
     Args:
         name: a key of `SETTINGS`.
     """
-    import transformers
+    return PairDecoder(TextDecoder(make_whole(name)))
 
-    config = getattr(transformers, f"{name}Config")(**SIZES, **SETTINGS[name])
-    model = getattr(transformers, f"{name}ForConditionalGeneration")(config)
-    return PairDecoder(TextDecoder(model))
+
+def make_states_encoder(name: str) -> Forward:
+    """Build the encoder of an encoder-decoder.
+
+    Args:
+        name: a key of `SETTINGS`.
+    """
+    return (MelEncoder if name == "Whisper" else TextEncoder)(make_whole(name).get_encoder())
+
+
+class MelEncoder(Forward):
+    """Whisper's encoder; a shape is `(batch,)`, because it takes sounds of 30 seconds and nothing else."""
+
+    traced: Any = (2,)
+    shapes = ((1,), (3,), (5,))
+    axes: Mapping[str, Any] = {"input_features": {0: "batch"}}
+
+    def inputs(self, shape: tuple[int]) -> dict[str, Any]:
+        config = self.model.config
+        size = (*shape, config.num_mel_bins, 2 * config.max_source_positions)
+        return {"input_features": torch.randn(size, generator=generator())}
 
 
 class PairDecoder(TransformersDecoder):
-    """The decoder of an encoder-decoder: the first call has all states of the encoder, the later ones none."""
+    """The decoder of an encoder-decoder: every call has all states of the encoder, as `generate` passes them."""
 
     _arguments = ("input_ids", "attention_mask", "encoder_hidden_states", "encoder_attention_mask")
 
     def tokens(self, sample: Sample) -> dict[str, Any]:
-        states = self._states(sample.batch)
-        known = 0 if sample.past is None else STATES - 3
-        return {**super().tokens(sample), **_masked(states), "encoder_hidden_states": states[:, known:].clone()}
+        return self._accepted({**super().tokens(sample), **self.others(sample.batch, 0)})
 
     def dynamic_shapes(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         axes = {
             "encoder_hidden_states": {0: "batch", 1: "encoder_sequence"},
             "encoder_attention_mask": {0: "batch", 1: "total_encoder_sequence"},
         }
-        return {**super().dynamic_shapes(inputs), **axes}
+        shapes = super().dynamic_shapes(inputs)
+        return {**shapes, **{name: axis for name, axis in axes.items() if name in inputs}}
 
     def cache_axes(self, cache: Any) -> Any:
         tree, _ = flatten(self.past_argument, cache)
@@ -110,9 +115,8 @@ class PairDecoder(TransformersDecoder):
         )
 
     def cache(self, batch: int, past: int) -> Any:
-        cache = self.empty_cache(batch)
-        shape = (batch, 4, past, 8)
-        return _filled(cache, shape, STATES - 3)
+        # No call has a part of the states in its cache; the traced one has, so that no size in it is 0.
+        return _filled(self.empty_cache(batch), (batch, 4, past, 8), STATES - 3)
 
     def empty_cache(self, batch: int) -> Any:
         from transformers import DynamicCache
@@ -121,19 +125,18 @@ class PairDecoder(TransformersDecoder):
         return EncoderDecoderCache(DynamicCache(), DynamicCache())
 
     def others(self, batch: int, past: int) -> Mapping[str, Any]:
-        states = self._states(batch)
-        return {**_masked(states), "encoder_hidden_states": states[:, STATES if past else 0 :].clone()}
+        states = torch.randn(batch, STATES, SIZES["d_model"], generator=generator())
+        return {"encoder_hidden_states": states, **({} if self._is_sound else _masked(states))}
 
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
-        batch = inputs["input_ids"].shape[0]
-        cache = self.empty_cache(batch) if cache is None else cache
         with torch.no_grad():
-            # Upstream takes no notice of the states once the cache is filled, but wants to have them.
-            accepted = {**self._accepted(inputs), "encoder_hidden_states": self._states(batch)}
-            return self.model(**accepted, past_key_values=cache)  # type: ignore[no-any-return]
+            output = self.model(**self._accepted(inputs), past_key_values=cache)
+        return output["logits"], output["past_key_values"]
 
-    def _states(self, batch: int) -> Any:
-        return torch.randn(batch, STATES, SIZES["d_model"], generator=generator())
+    @property
+    def _is_sound(self) -> bool:
+        """Whisper's encoder has no padding."""
+        return bool(self.model.model.main_input_name == "input_features")
 
 
 def _masked(states: Any) -> dict[str, Any]:

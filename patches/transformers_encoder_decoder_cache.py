@@ -8,6 +8,7 @@ filled, is kept for a round trip. In a graph it would be a branch of Python: a g
 keys and values of the encoder's states, and another for the later ones, which ignores the states. So while it is traced
 no layer is updated, and each appends the keys and values of the states that it is given to those of the past. One graph
 then does both: the first call has a past of length 0 and all states, later ones have the past and no states (length 0).
+`exportcompat.TextDecoder` leaves out the states that the past has, so that every call may have all of them.
 Can go: when transformers registers the class itself with these leaves, and cross-attention appends.
 """
 
@@ -29,11 +30,13 @@ class PairLayout:
     Attributes:
         classes: of the two caches.
         layouts: of the two caches.
+        builders: what puts the two caches together; what was observed in a scope is needed after it.
         state: the other attributes, by reference.
     """
 
     classes: tuple[type, type]
     layouts: tuple[Any, Any]
+    builders: tuple[Any, Any] = field(compare=False, repr=False)
     state: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -60,12 +63,14 @@ def flatten(cache: Any) -> tuple[list[Any], PairLayout]:
         TypeError: one of the two caches is of a class that is no node, or that somebody else has made one.
     """
     parts = [_part(cache, place) for place in _PARTS.values()]
-    found = [_node_of(type(part)).flatten_fn(part) for part in parts]
+    nodes = [_node_of(type(part)) for part in parts]
+    found = [node.flatten_fn(part) for node, part in zip(nodes, parts, strict=True)]
     for part, (_, layout) in zip(parts, found, strict=True):
         if not hasattr(layout, "layers"):
             raise TypeError(f"spec 'encoder-decoder-cache-pytree': {type(part).__name__} is no node of exportcompat")
     rest = dict(zip(_PARTS, (iter(leaves) for leaves, _ in found), strict=True))
-    layout = PairLayout((type(parts[0]), type(parts[1])), (found[0][1], found[1][1]), _state(cache))
+    classes, layouts = (type(parts[0]), type(parts[1])), (found[0][1], found[1][1])
+    layout = PairLayout(classes, layouts, (nodes[0].unflatten_fn, nodes[1].unflatten_fn), _state(cache))
     return [next(rest[name.partition(".")[0]]) for layer in layout.layers for name in layer], layout
 
 
@@ -79,8 +84,8 @@ def unflatten(leaves: Iterable[Any], layout: PairLayout) -> Any:
     named = list(zip(names, leaves, strict=True))
     cache = EncoderDecoderCache.__new__(EncoderDecoderCache)
     vars(cache).update({name: _others(value) for name, value in layout.state.items()})
-    for part, place, cls, inner in zip(_PARTS, _PARTS.values(), layout.classes, layout.layouts, strict=True):
-        setattr(cache, place, _node_of(cls).unflatten_fn([leaf for name, leaf in named if name == part], inner))
+    for (part, place), build, inner in zip(_PARTS.items(), layout.builders, layout.layouts, strict=True):
+        setattr(cache, place, build([leaf for name, leaf in named if name == part], inner))
     if any(is_traced(leaf) for _, leaf in named):
         cache.is_updated = dict.fromkeys(layout.state["is_updated"], False)
     return cache
@@ -123,7 +128,7 @@ SPECS = (
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="An EncoderDecoderCache cannot be an input or an output of a graph, and would need two graphs.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/cache_utils.py",),
-        proofs=("whisper_decoder", "t5_decoder", "bart_decoder"),
+        proofs=("whisper_decoder", "t5_decoder", "bart_decoder", "marian_decoder"),
         defect=(r"self\.self_attention_cache\b", r"self\.cross_attention_cache\b", r"self\.is_updated\b"),
         kind="pytree",
     ),

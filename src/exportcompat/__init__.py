@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ._discrepancy import Discrepancies, Discrepancy
     from ._export import Exported, export
     from ._observer import InputObserver
+    from ._pair import TextDecoder
 
 __all__ = [
     "ConflictError",
@@ -48,6 +49,7 @@ __all__ = [
     "RestoreError",
     "SpecError",
     "TargetError",
+    "TextDecoder",
     "UnknownSpecError",
     "__version__",
     "apply_patches",
@@ -60,6 +62,7 @@ _LATER = {
     "Discrepancy": "_discrepancy",
     "Exported": "_export",
     "InputObserver": "_observer",
+    "TextDecoder": "_pair",
     "export": "_export",
 }
 """What is imported when it is first asked for: whoever only patches need not wait for it."""

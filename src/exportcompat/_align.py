@@ -25,7 +25,7 @@ class Aligned:
         constants: by path; the same in every call.
         calls: the tensors of each call by path; a call may lack some.
         donors: one tensor for each path, from the call that has most of it.
-        is_decoder: there are tokens and a cache, and no encoder.
+        is_decoder: there are tokens and a cache, and no encoder but what a `TextDecoder` is given.
         outputs: the structure of the richest result.
     """
 
@@ -62,12 +62,18 @@ def is_pairs(paths: list[str]) -> bool:
     return bool(paths) and all(path.rpartition(".")[2] in ("0", "1") for path in paths)
 
 
-def align(records: list[Record], signature: Signature, missing: Mapping[str, Any]) -> Aligned:
+def align(records: list[Record], signature: Signature, missing: Mapping[str, Any], *, is_pair: bool = False) -> Aligned:
     """Put `records` side by side.
+
+    Args:
+        records: the calls.
+        signature: of the method.
+        missing: values for arguments that some calls do not have.
+        is_pair: the calls are those of a `TextDecoder`.
 
     Raises:
         ExportCompatError: there is none; constants, ranks or structures differ; a missing argument has a name that the
-            method does not take.
+            method does not take; an encoder-decoder was observed as a whole.
     """
     if not records:
         raise ExportCompatError("no call was observed; run the model inside `with observer(model):`")
@@ -75,7 +81,12 @@ def align(records: list[Record], signature: Signature, missing: Mapping[str, Any
     _check_missing(missing, signature)
     trees = _trees(inputs, records, missing)
     constants = _constants(inputs, signature)
-    is_decoder = _is_decoder(trees)
+    is_decoder = _is_decoder(trees, is_pair=is_pair)
+    if "encoder_outputs" in trees and PAST_ARGUMENT in trees:
+        raise ExportCompatError(
+            "the calls are those of an encoder-decoder as a whole; all but the first ignore `encoder_outputs`, and a "
+            "graph cannot: observe and export exportcompat.TextDecoder(model) and model.get_encoder()"
+        )
     calls = [_tensors(part, missing) for part in inputs]
     if is_decoder:
         trees = {**trees, **_completed(calls, trees, signature)}
@@ -158,8 +169,8 @@ def _constant(part: Part, path: str, signature: Signature) -> str:
     return "not given" if parameter is None or parameter.default is Parameter.empty else repr(parameter.default)
 
 
-def _is_decoder(trees: Mapping[str, Tree]) -> bool:
-    has_encoder = any(name.startswith(("encoder_", "decoder_")) for name in trees)
+def _is_decoder(trees: Mapping[str, Tree], *, is_pair: bool) -> bool:
+    has_encoder = not is_pair and any(name.startswith(("encoder_", "decoder_")) for name in trees)
     return PAST_ARGUMENT in trees and any(name in trees for name in _TOKENS) and not has_encoder
 
 

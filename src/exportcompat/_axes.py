@@ -15,6 +15,8 @@ Vector = tuple[int | None, ...]
 """The size of an axis in each call; None where the call does not have the tensor."""
 
 BATCH, SEQUENCE, PAST, TOTAL = "batch", "sequence", "past_sequence", "total_sequence"
+STATES, PAST_STATES, ALL_STATES = "encoder_sequence", "past_encoder_sequence", "total_encoder_sequence"
+"""Of what a `TextDecoder` is given: states in a call, in the cache, and in both."""
 _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("input_ids", 2): {0: BATCH, 1: SEQUENCE},
     ("inputs_embeds", 3): {0: BATCH, 1: SEQUENCE},
@@ -22,6 +24,8 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("position_ids", 2): {0: BATCH, 1: SEQUENCE},
     # Multimodal rotary positions have an axis of three kinds (time, height, width) before the batch.
     ("position_ids", 3): {1: BATCH, 2: SEQUENCE},
+    ("encoder_hidden_states", 3): {0: BATCH, 1: STATES},
+    ("encoder_attention_mask", 2): {0: BATCH, 1: ALL_STATES},
 }
 _CACHE_LEAVES = ("key", "value", "0", "1")
 
@@ -52,10 +56,11 @@ def name_axes(aligned: Aligned, batch: Collection[str] | bool | None) -> Axes:
 
 def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     if past_axis(aligned, path) is not None:
-        return {0: BATCH, 2: PAST}
+        return {0: BATCH, 2: PAST_STATES if ".encoder." in path else PAST}
     roles = _ROLES.get((path, aligned.donors[path].dim()), {})
     # Without a cache there is nothing before the sequence.
-    return roles if aligned.is_decoder else {axis: SEQUENCE if role == TOTAL else role for axis, role in roles.items()}
+    alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
+    return roles if aligned.is_decoder else {axis: alone.get(role, role) for axis, role in roles.items()}
 
 
 def _batch_arguments(aligned: Aligned, batch: Collection[str] | bool | None) -> Collection[str]:
@@ -108,7 +113,7 @@ def _known(
     for path, axes in dynamic.items():
         for axis in axes:
             role, vector = roles[path].get(axis), sizes[path][axis]
-            if role == PAST:
+            if role in (PAST, PAST_STATES):
                 known.setdefault(role, tuple(size or 0 for size in vector))
             elif None not in vector and (role or _is_batch(axis, vector)):
                 known.setdefault(role or BATCH, vector)
@@ -151,7 +156,7 @@ def _tied(path: str, axis: int, sizes: Mapping[str, list[Vector]], known: dict[s
     is_unique = all(vectors.count(vector) < 2 for vectors in sizes.values())
     if is_varied and is_unique:
         for name, other in known.items():
-            if other == vector and name not in (PAST, BATCH):
+            if other == vector and name not in (PAST, PAST_STATES, BATCH):
                 return name
     own = f"{path.replace('.', '_')}_{axis}"
     known[own] = vector

@@ -35,7 +35,7 @@ def add_export(commands: Any) -> argparse.ArgumentParser:
     text = "export a model to a folder, and compare the file with eager"
     parser: argparse.ArgumentParser = commands.add_parser("export", help=text, description=text, allow_abbrev=False)
     parser.add_argument("model", metavar="MODEL_DIR", help="a folder with a model, or its name on the hub")
-    parser.add_argument("folder", metavar="OUT_DIR", help="where model.onnx and its configuration go")
+    parser.add_argument("folder", metavar="OUT_DIR", help="where the files and their configuration go")
     parser.add_argument("--task", choices=list(TASKS), help="default: what the configuration says")
     parser.add_argument("--prompt", metavar="TEXT", help="text to run the model on; default: made-up tokens")
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), help="default: that of the weights")

@@ -10,6 +10,9 @@ from ._decoder import LOGITS, PAST_ARGUMENT, present_name
 from ._extras import require
 from ._tree import Tree
 
+_STATES, _PADDING = 11, 3
+"""Length of the states of an encoder in a call that is made up, and of their padding."""
+
 
 def output_names(aligned: Aligned) -> dict[str, str]:
     """Return the name of each result in an exported file, by path; those of a decoder as its interface has them."""
@@ -78,8 +81,15 @@ class EagerDecoder:
         return logits.cpu(), past
 
     def others(self, batch: int, past: int) -> Mapping[str, Any]:
-        """Return nothing: a decoder's calls that are made up have a text alone."""
-        return {}
+        """Return what a `TextDecoder` is given besides a text, with padding on the right of every second one."""
+        donor = self._aligned.donors.get("encoder_hidden_states")
+        if not self._aligned.is_decoder or donor is None:
+            return {}
+        torch = require("torch", "torch")
+        states = torch.randn(batch, _STATES, donor.shape[2], generator=torch.Generator().manual_seed(batch))
+        mask = torch.ones(batch, _STATES, dtype=torch.int64)
+        mask[::2, -_PADDING:] = 0
+        return {"encoder_hidden_states": states.to(donor.dtype), "encoder_attention_mask": mask}
 
     def _empty(self, batch: int) -> Any:
         return self._aligned.trees[PAST_ARGUMENT].build(lambda path: self._zeros(path, batch))

@@ -16,7 +16,7 @@ from ._clients import write_configs
 from ._discrepancy import Discrepancies, Discrepancy
 from ._extras import require
 from ._finish import metadata, name_axes, save
-from ._observe import Inputs, observe
+from ._observe import Inputs, is_pair, observe
 from ._observer import InputObserver
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -29,7 +29,7 @@ class Exported:
     """What `export` made; it unpacks into path, report and discrepancies.
 
     Attributes:
-        path: the ONNX file.
+        path: the ONNX file; the decoder of an encoder-decoder.
         report: which patches were applied and used.
         discrepancies: the comparison with eager; None if it was not asked for.
         files: other files that were written.
@@ -66,10 +66,14 @@ def export(
 ) -> Exported:
     """Export a model to one ONNX graph that is right at other shapes, and compare it with eager.
 
+    An encoder-decoder that generates is exported to two, `encoder_model.onnx` and `decoder_model_merged.onnx`, which
+    holds the first call and the later ones; see `TextDecoder`.
+
     Args:
         model: an `nn.Module` in evaluation mode; it is as it was afterwards.
         observer_or_inputs: an `InputObserver` that has watched the model, or what `observe` takes.
-        path: an `.onnx` file, or a folder, which then gets `model.onnx` and what clients read beside it.
+        path: an `.onnx` file, or a folder, which then gets `model.onnx` and what clients read beside it. For an
+            encoder-decoder it is a folder.
         opset: version of ONNX's operators; None for the default of torch.
         dtype: `"float32"`, `"float16"` or `"bfloat16"`: export a copy of the model in it. Takes inputs, no observer.
         external_data: write the weights to a second file; None does so from 2 GB on.
@@ -86,15 +90,33 @@ def export(
         MissingExtraError: a package is not installed.
         Exception: what `torch.onnx.export` raises for a model that does not export.
     """
-    path, say = _file(path), progress or (lambda _: None)
+    say = progress or (lambda _: None)
     _require_packages(verify=verify)
+    if not isinstance(observer_or_inputs, InputObserver) and is_pair(model, observer_or_inputs, generate):
+        from ._export_pair import export_pair
+
+        return export_pair(
+            model,
+            observer_or_inputs,
+            Path(path),
+            opset=opset,
+            dtype=dtype,
+            external_data=external_data,
+            tokenizer=tokenizer,
+            about=about or {},
+            verify=verify,
+            tolerance=tolerance,
+            patches=patches or {},
+            say=say,
+        )
+    path = _file(path)
     model, observer = _observed(model, observer_or_inputs, dtype, generate, say, patches or {})
-    with _stage("export", say), apply_patches(**(patches or {})) as report:
-        program, names = _program(model, observer, opset)
-    with _stage("write", say):
-        save(program, path, metadata(report, {**_model_facts(model), **(about or {})}), external_data)
+    with stage("export", say), apply_patches(**(patches or {})) as report:
+        made, names = program(model, observer, opset)
+    with stage("write", say):
+        save(made, path, metadata(report, {**model_facts(model), **(about or {})}), external_data)
         files = write_configs(model, path, names, tokenizer) if path.name == "model.onnx" else []
-    return Exported(path, report, _verified(observer, path, tolerance, say) if verify else None, files)
+    return Exported(path, report, verified(observer, path, tolerance, say) if verify else None, files)
 
 
 def _require_packages(*, verify: bool) -> None:
@@ -116,14 +138,14 @@ def _observed(
         if dtype is not None:
             raise ExportCompatError(f"dtype={dtype!r} needs inputs: the observed calls have the dtype of the model")
         return model, given
-    model = _cast(model, dtype)
-    with _stage("observe", say), apply_patches(**patches):
+    model = cast(model, dtype)
+    with stage("observe", say), apply_patches(**patches):
         return model, observe(model, given, generate=generate)
 
 
-def _verified(observer: InputObserver, path: Path, tolerance: float | None, say: Progress) -> Discrepancies:
+def verified(observer: InputObserver, path: Path, tolerance: float | None, say: Progress) -> Discrepancies:
     """Compare; a file that ONNX Runtime cannot run here (it has no bfloat16 on the CPU) is there all the same."""
-    with _stage("verify", say):
+    with stage("verify", say):
         try:
             return observer.check_discrepancies(path, tolerance=tolerance)
         except ExportCompatError as error:
@@ -135,7 +157,7 @@ def _file(path: str | Path) -> Path:
     return path if path.suffix == ".onnx" else path / "model.onnx"
 
 
-def _cast(model: Any, dtype: str | None) -> Any:
+def cast(model: Any, dtype: str | None) -> Any:
     """Return the model, or a copy in another dtype; the live model stays as it is."""
     if dtype is None:
         return model
@@ -146,7 +168,8 @@ def _cast(model: Any, dtype: str | None) -> Any:
     return model if found == {wanted} else copy.deepcopy(model).to(wanted)
 
 
-def _program(model: Any, observer: InputObserver, opset: int | None) -> tuple[Any, list[str]]:
+def program(model: Any, observer: InputObserver, opset: int | None) -> tuple[Any, list[str]]:
+    """Return the `torch.onnx.ONNXProgram` of what was observed, and the names of its inputs."""
     torch = require("torch", "torch")
     shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
     args, kwargs = observer.infer_arguments(as_args_kwargs=True)
@@ -154,7 +177,7 @@ def _program(model: Any, observer: InputObserver, opset: int | None) -> tuple[An
     with warnings.catch_warnings():
         # torch says of each further axis of one name that the first one has it already.
         warnings.filterwarnings("ignore", message=".*axis name.*")
-        program = torch.onnx.export(
+        made = torch.onnx.export(
             model,
             args,
             kwargs=kwargs,
@@ -166,17 +189,19 @@ def _program(model: Any, observer: InputObserver, opset: int | None) -> tuple[An
             optimize=True,
             verbose=False,
         )
-    name_axes(program, observer.axes())
-    return program, names[0]
+    name_axes(made, observer.axes())
+    return made, names[0]
 
 
-def _model_facts(model: Any) -> dict[str, str]:
+def model_facts(model: Any) -> dict[str, str]:
+    """Return what a file says of the model that it was made of."""
     config = getattr(model, "config", None)
     return {"model_class": type(model).__name__, "source": str(getattr(config, "_name_or_path", "") or "")}
 
 
 @contextmanager
-def _stage(name: str, say: Progress) -> Iterator[None]:
+def stage(name: str, say: Progress) -> Iterator[None]:
+    """Say when a stage begins, and how long it took."""
     say(f"{name} ...")
     begin = time.perf_counter()
     yield

@@ -52,6 +52,20 @@ def name_axes(program: Any, axes: Mapping[str, Mapping[int, str]]) -> None:
                 value.shape[axis] = renamed
 
 
+def drop_unused(program: Any) -> None:
+    """Take from a graph the inputs that nothing in it reads: clients would have to give them all the same.
+
+    Whisper's encoder takes a mask for the sake of its signature, and `generate` of some releases passes one.
+
+    Args:
+        program: a `torch.onnx.ONNXProgram`.
+    """
+    graph = program.model.graph
+    for value in list(graph.inputs):
+        if not value.uses() and value not in graph.outputs:
+            graph.inputs.remove(value)
+
+
 def _symbol(dim: Any) -> str:
     value = getattr(dim, "value", None)
     return value if isinstance(value, str) else ""

@@ -10,9 +10,10 @@ from exportcompat.registry import ExportCompatError
 
 from ._extras import require
 from ._replay import first_line
-from ._tasks import SUFFIXES, TASKS, WITH_PAST
+from ._tasks import PAIRS, SUFFIXES, TASKS, WITH_PAST
 
 _SEED = 0
+_GENERATING = ("ForConditionalGeneration", "MTModel")
 _TOKENS = (2, 8)
 """Sequences and tokens of a made-up text."""
 
@@ -36,7 +37,7 @@ class Loaded:
     @property
     def generates(self) -> bool:
         """Say whether the task has a cache."""
-        return self.task == WITH_PAST
+        return self.task == WITH_PAST or self.task in PAIRS
 
 
 def load(source: str, task: str | None = None, prompt: str | None = None) -> Loaded:
@@ -71,6 +72,9 @@ def _loading(source: str, load: Callable[[], Any]) -> Any:
 
 def _task(config: Any, source: str) -> str:
     names = getattr(config, "architectures", None) or []
+    if getattr(config, "is_encoder_decoder", False) and names and names[0].endswith(_GENERATING):
+        text, sound = PAIRS
+        return sound if hasattr(config, "num_mel_bins") else text
     for suffix, task in SUFFIXES.items():
         if names and names[0].endswith(suffix):
             return task
@@ -91,6 +95,8 @@ def _inputs(model: Any, tokenizer: Any, prompt: str | None, task: str, source: s
     kind = model.main_input_name
     if kind == "pixel_values" and prompt is None:
         return {"pixel_values": _image(model.config)}
+    if kind == "input_features" and prompt is None and hasattr(model.config, "max_source_positions"):
+        return {"input_features": _features(model.config)}
     if kind != "input_ids":
         raise ExportCompatError(
             f"{source!r} takes {kind!r}, which cannot be made up here; call exportcompat.export(model, inputs, path)"
@@ -110,6 +116,13 @@ def _text(model: Any, tokenizer: Any, prompt: str | None, source: str) -> dict[s
         raise ExportCompatError(f"{source!r} has no tokenizer for --prompt; leave it out, and tokens are made up")
     known = inspect.signature(model.forward).parameters
     return {name: value for name, value in tokenizer(prompt, return_tensors="pt").items() if name in known}
+
+
+def _features(config: Any) -> Any:
+    """Return mel features of sounds that are as long as the encoder takes, `(batch, bins, frames)`, float32."""
+    torch = require("torch", "torch")
+    shape = (2, config.num_mel_bins, 2 * config.max_source_positions)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(_SEED))
 
 
 def _image(config: Any) -> Any:

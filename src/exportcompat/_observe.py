@@ -30,9 +30,7 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
     Raises:
         ExportCompatError: there are no inputs, or the model cannot generate.
     """
-    calls = [dict(inputs)] if isinstance(inputs, Mapping) else [dict(item) for item in inputs]
-    if not calls:
-        raise ExportCompatError("there are no inputs; give keyword arguments of the model, as a dict or several")
+    calls = _calls(inputs)
     observer = InputObserver()
     torch = require("torch", "torch")
     with observer(model, store_n_calls=max(3, 2 * len(calls))), torch.no_grad():
@@ -46,8 +44,56 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
     return observer
 
 
+Parts = Mapping[str, tuple[Any, InputObserver]]
+"""The parts of an encoder-decoder by name, each with what was observed of it."""
+
+
+def is_pair(model: Any, inputs: Inputs, generate: bool | None = None) -> bool:
+    """Say whether a model is an encoder-decoder that makes a text of its inputs, to be exported in two parts.
+
+    Inputs that have a text for the decoder are for the whole model, unless `generate` is True.
+    """
+    if generate is False or not getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        return False
+    calls = [inputs] if isinstance(inputs, Mapping) else inputs
+    is_whole = any(name in call for call in calls for name in ("decoder_input_ids", "labels", "past_key_values"))
+    return _can_generate(model) and (bool(generate) or not is_whole)
+
+
+def observe_pair(model: Any, inputs: Inputs) -> Parts:
+    """Run `generate` of an encoder-decoder, and return its encoder and its decoder with what they were given.
+
+    A text is also taken twice over, so that its length is seen to vary.
+
+    Raises:
+        ExportCompatError: there are no inputs, or the model has no `EncoderDecoderCache`.
+    """
+    from ._pair import TextDecoder
+
+    calls = _calls(inputs)
+    encoder, decoder = model.get_encoder(), TextDecoder(model)
+    states, tokens = InputObserver(), InputObserver()
+    torch = require("torch", "torch")
+    with states(encoder, store_n_calls=2 * len(calls)), tokens(decoder, store_n_calls=_STEPS), torch.no_grad():
+        for call in calls:
+            _generate(model, call)
+        _run_longer(lambda **call: _generate(model, call), calls)
+    return {"encoder": (encoder, states), "decoder": (decoder, tokens)}
+
+
+def _calls(inputs: Inputs) -> list[dict[str, Any]]:
+    calls = [dict(inputs)] if isinstance(inputs, Mapping) else [dict(item) for item in inputs]
+    if not calls:
+        raise ExportCompatError("there are no inputs; give keyword arguments of the model, as a dict or several")
+    return calls
+
+
+def _can_generate(model: Any) -> bool:
+    return callable(getattr(model, "generate", None)) and getattr(model, "can_generate", lambda: True)()
+
+
 def _generates(model: Any, calls: list[dict[str, Any]], wanted: bool | None) -> bool:
-    can = callable(getattr(model, "generate", None)) and getattr(model, "can_generate", lambda: True)()
+    can = _can_generate(model)
     if wanted and not can:
         raise ExportCompatError(f"{type(model).__name__} cannot generate; pass generate=False")
     is_whole = getattr(getattr(model, "config", None), "is_encoder_decoder", False)

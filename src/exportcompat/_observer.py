@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import sys
 import tempfile
 import time
 import warnings
@@ -9,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from exportcompat.registry import ExportCompatError
 
@@ -20,6 +21,9 @@ from ._discrepancy import Discrepancies
 from ._extras import require
 from ._record import DERIVED, TRIMMING, Record, bound, is_default, kept_tokens, names_of, take, take_result
 from ._replay import Observed, replay, tensor_outputs
+
+if TYPE_CHECKING:
+    from ._pair import TextDecoder
 
 
 class InputObserver:
@@ -64,7 +68,7 @@ class InputObserver:
         at the same time. Further uses add to the stored calls.
 
         Args:
-            model: an `nn.Module`; the same one in every use.
+            model: an `nn.Module`; the same one in every use. A `TextDecoder` stands for its part of a whole model.
             store_n_calls: how many calls to store in this use.
             method_name: the method to watch.
 
@@ -73,16 +77,16 @@ class InputObserver:
                 argument is of a class that is no pytree node.
         """
         self._begin(model, method_name)
-        limit = len(self._records) + store_n_calls
-        before = vars(model).get(method_name, Parameter.empty)
-        vars(model)[method_name] = self._watching(model, before, limit)
+        limit, watched = len(self._records) + store_n_calls, _whole(model)
+        before = vars(watched).get(method_name, Parameter.empty)
+        vars(watched)[method_name] = self._watching(watched, before, limit)
         try:
             yield self
         finally:
             if before is Parameter.empty:
-                vars(model).pop(method_name, None)
+                vars(watched).pop(method_name, None)
             else:
-                vars(model)[method_name] = before
+                vars(watched)[method_name] = before
 
     def _begin(self, model: Any, method_name: str) -> None:
         if not callable(getattr(model, method_name, None)):
@@ -106,21 +110,30 @@ class InputObserver:
             method = getattr(type(model), name).__get__(model) if before is Parameter.empty else before
             if len(self._records) >= limit:
                 return method(*args, **kwargs)
-            return self._observe(method, args, kwargs)
+            return self._observe(method, signature, args, kwargs)
 
+        signature = inspect.signature(original)
         return watched
 
-    def _observe(self, method: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _observe(
+        self,
+        method: Callable[..., Any],
+        signature: inspect.Signature,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         try:
-            arguments = bound(self._signature, args, kwargs)
+            arguments = bound(signature, args, kwargs)
         except TypeError:
             # The method itself says best what is wrong.
             return method(*args, **kwargs)
-        inputs = take(arguments, self._is_dropped)
+        part = _part(self._model)
+        inputs = take(part.arguments(arguments) if part else arguments, self._is_dropped)
         begin = time.perf_counter()
         result = method(*args, **kwargs)
         seconds = time.perf_counter() - begin
-        self._records.append(Record(inputs, take_result(result), kept_tokens(arguments), seconds))
+        made = take_result(part.results(result) if part else result)
+        self._records.append(Record(inputs, made, kept_tokens(arguments), seconds))
         return result
 
     def _is_dropped(self, name: str, value: Any) -> bool:
@@ -254,7 +267,7 @@ class InputObserver:
             return replay(observed, path, tolerance, names or {})
 
     def _aligned(self) -> tuple[Aligned, Axes]:
-        aligned = align(self._records, self._signature, self._missing)
+        aligned = align(self._records, self._signature, self._missing, is_pair=_part(self._model) is not None)
         return aligned, name_axes(aligned, self._batch)
 
     def _variable(self, kind: Any) -> list[str]:
@@ -268,6 +281,18 @@ class InputObserver:
         names = [*self._variable(Parameter.POSITIONAL_ONLY), *before]
         args = [arguments.pop(name) for name in dict.fromkeys(names) if name in arguments]
         return (*args, *(item for name in variable for item in arguments.pop(name, ()))), arguments
+
+
+def _part(model: Any) -> "TextDecoder | None":
+    """Return the model if it is a `TextDecoder`, without importing the class: what there is of it has done so."""
+    pair = sys.modules.get(f"{__package__}._pair")
+    return model if pair is not None and isinstance(model, pair.TextDecoder) else None
+
+
+def _whole(model: Any) -> Any:
+    """Return the module whose calls are watched."""
+    part = _part(model)
+    return model if part is None else part.model
 
 
 def _dims(axes: dict[int, str] | None, dim: Any) -> dict[int, Any] | None:

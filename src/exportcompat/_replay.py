@@ -1,7 +1,8 @@
 """Run what was observed once more, through an exported file, and the schedule of decoders behind it."""
 
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import Signature
 from pathlib import Path
@@ -115,12 +116,21 @@ def _compared(
     return Discrepancy(**fields, **measured)
 
 
+class _Decoder(OnnxDecoder):
+    """A decoder whose cache has the observed names, where torch has made up those of the file from the same words."""
+
+    def __init__(self, file: OnnxFile, outputs: list[str], observed: Collection[str]) -> None:
+        super().__init__(file, outputs)
+        known = {re.sub(r"\W", "_", name): name for name in observed}
+        self._past = {name: known.get(re.sub(r"\W", "_", name), dotted) for name, dotted in self._past.items()}
+
+
 def _scheduled(
     observed: Observed, file: OnnxFile, names: dict[str, str], tolerance: float | None
 ) -> Iterator[Discrepancy]:
     from exportcompat.patches.torch_export_module_state import kept
 
-    decoder = OnnxDecoder(file, list(names.values()))
+    decoder = _Decoder(file, list(names.values()), observed.aligned.names().values())
     logits = next(leaf for leaf, name in names.items() if name == LOGITS)
     width = next(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors

@@ -16,7 +16,8 @@ from ._export import Exported, export
 from ._extras import require
 from ._finish import PREFIX
 from ._load import Loaded, load
-from ._observe import observe
+from ._observe import observe, observe_pair
+from ._observer import InputObserver
 from ._replay import first_line
 from ._session import OnnxFile
 
@@ -82,11 +83,18 @@ def run_verify(arguments: argparse.Namespace) -> Iterator[str]:
     model = loaded.model.to(_dtype(facts.get(f"{PREFIX}dtype") or "float32"))
     say("observe ...")
     with apply_patches():
-        observer = observe(model, loaded.inputs, generate=loaded.generates)
+        observer = _observer(model, loaded, facts.get(f"{PREFIX}part"))
     say("verify ...")
     found = observer.check_discrepancies(path)
     yield from [_json(path, found)] if arguments.json else str(found).splitlines()
     _judge(path, found)
+
+
+def _observer(model: Any, loaded: Loaded, part: str | None) -> InputObserver:
+    """Run the model, and return what was seen of it, or of the part of an encoder-decoder that a file holds."""
+    if part is None:
+        return observe(model, loaded.inputs, generate=loaded.generates)
+    return observe_pair(model, loaded.inputs)[part][1]
 
 
 def _dtype(name: str) -> Any:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._align import Aligned
-from ._axes import PAST, SEQUENCE, TOTAL, Axes, absent_axis
+from ._axes import ALL_STATES, PAST, PAST_STATES, SEQUENCE, STATES, TOTAL, Axes, absent_axis
 from ._decoder import PAST_ARGUMENT
 from ._extras import require
 
 _LEAST = 2
 _FACTOR = 3
+_PARTLY = {STATES: 7, PAST_STATES: 4, ALL_STATES: 7}
+"""Sizes for the states of an encoder in a call of its decoder."""
 
 
 def sample(aligned: Aligned, axes: Axes) -> dict[str, Any]:
@@ -69,7 +71,8 @@ def _sizes(aligned: Aligned, axes: Axes, base: Mapping[str, Any]) -> dict[str, i
         sizes[name] = known or max(size, _LEAST)
     if {PAST, SEQUENCE, TOTAL} <= sizes.keys():
         sizes[TOTAL] = sizes[PAST] + sizes[SEQUENCE]
-    return sizes
+    # A cache with a part of the states is neither the first call nor a later one, and nothing in it has size 0 or 1.
+    return {**sizes, **{name: size for name, size in _PARTLY.items() if name in sizes and PAST_STATES in sizes}}
 
 
 def _measured(axes: Axes, tensors: Mapping[str, Any]) -> dict[str, int]:

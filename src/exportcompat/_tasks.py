@@ -3,6 +3,11 @@
 from collections.abc import Mapping
 
 WITH_PAST = "text-generation-with-past"
+PAIRS: Mapping[str, str] = {
+    "text2text-generation-with-past": "AutoModelForSeq2SeqLM",
+    "automatic-speech-recognition-with-past": "AutoModelForSpeechSeq2Seq",
+}
+"""The tasks of encoder-decoders, by what their encoder takes: a text or a sound."""
 
 TASKS: Mapping[str, str] = {
     WITH_PAST: "AutoModelForCausalLM",
@@ -13,6 +18,7 @@ TASKS: Mapping[str, str] = {
     "token-classification": "AutoModelForTokenClassification",
     "question-answering": "AutoModelForQuestionAnswering",
     "image-classification": "AutoModelForImageClassification",
+    **PAIRS,
 }
 """The class that loads a model for each task; the names are those of optimum."""
 

@@ -11,6 +11,7 @@ pytest.importorskip("onnxruntime", reason="the clients run on it")
 
 from exportcompat import export
 from exportcompat.matrix._cases import find_case
+from exportcompat.matrix._encoder_decoders import make_whole
 
 STEPS = 32
 GREEDY = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "do_sample": False}
@@ -53,3 +54,21 @@ def test_genai_generates_the_same_tokens(name: str, tmp_path: Path) -> None:
     while not generator.is_done():
         generator.generate_next_token()
     assert generator.get_sequence(0).tolist() == eager(name, inputs)[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "client"),
+    [("Bart", "ORTModelForSeq2SeqLM"), ("T5", "ORTModelForSeq2SeqLM"), ("Whisper", "ORTModelForSpeechSeq2Seq")],
+)
+def test_optimum_generates_the_same_tokens_with_two_files(name: str, client: str, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("optimum.onnxruntime", reason="optimum-onnx 0.1.0 needs transformers below 4.58")
+    torch.manual_seed(3)
+    whole = make_whole(name)
+    whole.generation_config.forced_eos_token_id = None
+    inputs = prompt(2) if name != "Whisper" else {"input_features": torch.randn(2, 8, 100)}
+    export(whole, inputs, tmp_path, verify=False)
+    # Random weights would else make the same token again and again.
+    settings = {**GREEDY, "no_repeat_ngram_size": 1}
+    found = getattr(runtime, client).from_pretrained(tmp_path).generate(**inputs, **settings)
+    wanted = whole.generate(**inputs, **settings)
+    assert torch.equal(found, wanted) and wanted.shape[1] >= STEPS

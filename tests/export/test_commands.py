@@ -50,6 +50,16 @@ def made(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, i
     return out, _cli.main(["export", str(llama), str(out), "--prompt", "the cat sat on the mat"])
 
 
+def test_an_encoder_decoder_is_two_files(tmp_path: Path, run: Run) -> None:
+    from exportcompat.matrix._encoder_decoders import make_whole
+
+    make_whole("T5").save_pretrained(tmp_path / "t5")
+    status, text, _ = run("export", tmp_path / "t5", tmp_path / "out")
+    assert (status, "ok: 194 calls" in text) == (0, True)
+    for name in ("encoder_model.onnx", "decoder_model_merged.onnx"):
+        assert run("verify", tmp_path / "out" / name)[0] == 0
+
+
 def test_export_and_verify(made: tuple[Path, int], run: Run) -> None:
     out, status = made
     assert status == 0

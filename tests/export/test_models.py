@@ -47,7 +47,8 @@ def existing(name: str) -> Any:
 
 @pytest.mark.parametrize("name", [existing(name) for name in (*DEFAULT, *EAGER_MODELS)])
 def test_works_and_is_captured_the_same_twice(name: str) -> None:
-    assert_works(check(find_case(name), Sample()), calls=188)
+    case = find_case(name)
+    assert_works(check(case, Sample()), calls=len(getattr(case.decoder(), "shapes", ())) or 188)
 
 
 def scaled(original: Any) -> Any:

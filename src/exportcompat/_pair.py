@@ -1,0 +1,133 @@
+"""The decoder of an encoder-decoder as a module of its own, which one graph can hold."""
+
+import inspect
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from exportcompat.patches._tracing import is_traced
+from exportcompat.registry import ExportCompatError
+
+
+class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
+    """The decoder of an encoder-decoder with a head: it takes the states of the encoder instead of its inputs.
+
+    Upstream has one graph for the first call, which computes keys and values of the states, and another for the later
+    ones, which ignores the states. Here a call computes those of the states that the cache does not have yet, so one
+    graph does both. A call may have all states, as `generate` and optimum hand them over, or, once the cache has them,
+    none (length 0).
+
+    An `InputObserver` of this module watches the whole model, and stores what the decoder is given:
+
+    >>> decoder = TextDecoder(model)
+    >>> states, tokens = InputObserver(), InputObserver()
+    >>> with apply_patches(), states(model.get_encoder()), tokens(decoder):
+    ...     model.generate(**inputs)
+
+    Args:
+        model: an encoder-decoder of transformers, such as `WhisperForConditionalGeneration`.
+
+    Raises:
+        ExportCompatError: the model is of another kind, or its cache is made of tuples in the installed transformers.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        name, module = type(model).__name__, sys.modules.get(type(model).__module__)
+        if not getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+            raise ExportCompatError(
+                f"{name} is no encoder-decoder of transformers; observe and export the model itself"
+            )
+        if not hasattr(module, "EncoderDecoderCache"):
+            raise ExportCompatError(
+                f"{name} has no EncoderDecoderCache in the installed transformers, and one graph cannot hold its "
+                "tuples: Whisper has one from 4.44 on, T5 from 4.48, BART and most others from 4.52 or 4.54"
+            )
+        self.model = model
+        self.training = model.training
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the model."""
+        return self.model.config
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        encoder_hidden_states: Tensor,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: Any = None,
+    ) -> dict[str, Any]:
+        """Return the logits, `(batch, sequence, vocabulary)`, and the cache, as `logits` and `past_key_values`.
+
+        Args:
+            input_ids: `(batch, sequence)`, int64.
+            attention_mask: `(batch, past + sequence)`, int64.
+            encoder_hidden_states: `(batch, encoder_sequence, channels)`, float32.
+            encoder_attention_mask: `(batch, encoder_sequence)`, int64; None for an encoder without padding.
+            past_key_values: an `EncoderDecoderCache`; None for an empty one.
+        """
+        cache = _empty_cache() if past_key_values is None else past_key_values
+        masks = {} if encoder_attention_mask is None else {"attention_mask": encoder_attention_mask}
+        output = self.model(
+            encoder_outputs=(_unknown(encoder_hidden_states, cache),),
+            decoder_input_ids=input_ids,
+            decoder_attention_mask=attention_mask,
+            past_key_values=cache,
+            use_cache=True,
+            **masks,
+        )
+        return self.results(output)
+
+    def results(self, output: Any) -> dict[str, Any]:
+        """Return what the decoder returns for an output of the model."""
+        return {"logits": output.logits, "past_key_values": output.past_key_values}
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the decoder is given in a call of the model.
+
+        Raises:
+            ExportCompatError: the call has no states of an encoder, or has padded sounds.
+        """
+        if given.get("encoder_outputs") is None or given.get("decoder_input_ids") is None:
+            raise ExportCompatError(
+                "the decoder was called without encoder_outputs or decoder_input_ids; observe `model.generate`"
+            )
+        states = given["encoder_outputs"][0]
+        return {
+            "input_ids": given["decoder_input_ids"],
+            "attention_mask": given.get("decoder_attention_mask"),
+            "encoder_hidden_states": states,
+            "encoder_attention_mask": self._mask(states, given.get("attention_mask")),
+            "past_key_values": given.get("past_key_values"),
+        }
+
+    def _mask(self, states: Tensor, mask: Tensor | None) -> Tensor | None:
+        """Return the mask of the states: texts have one, of ones if nothing is padded, and sounds have none."""
+        if "input_ids" in inspect.signature(self.model.forward).parameters:
+            return torch.ones(states.shape[:2], dtype=torch.int64, device=states.device) if mask is None else mask
+        # Whisper takes a mask for the augmentation of training alone.
+        if mask is not None and not mask.all() and not hasattr(self.model.model, "_mask_input_features"):
+            raise ExportCompatError(
+                f"{type(self.model).__name__} has padding along what its encoder shortens, which the decoder cannot "
+                "be given; observe inputs of one length"
+            )
+        return None
+
+
+def _unknown(states: Tensor, cache: Any) -> Tensor:
+    """Return the states that the cache does not have; all of them in eager mode, where upstream ignores them."""
+    if not is_traced(states):
+        return states
+    count = torch.sym_max(states.shape[1] - cache.cross_attention_cache.get_seq_length(), 0)
+    return states.narrow(1, states.shape[1] - count, count)
+
+
+def _empty_cache() -> Any:
+    from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+    return EncoderDecoderCache(DynamicCache(), DynamicCache())

@@ -1,0 +1,146 @@
+"""Encoder-decoders in two files: what an observer sees, what is written, and the tokens that the files generate."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="an export needs torch")
+transformers = pytest.importorskip("transformers", reason="the models are of transformers")
+pytest.importorskip("onnxruntime", reason="the files are run")
+
+from exportcompat import ExportCompatError, InputObserver, TextDecoder, apply_patches, export
+from exportcompat._decoder import OnnxDecoder
+from exportcompat._session import OnnxFile
+from exportcompat.matrix._cases import CASES
+from exportcompat.matrix._encoder_decoders import make_whole
+from exportcompat.matrix._encoders import sound
+
+STEPS = 20
+NAMES = {"Whisper": "whisper_decoder", "T5": "t5_decoder", "Bart": "bart_decoder", "Marian": "marian_decoder"}
+EXISTING = [name for name, case in NAMES.items() if CASES[case].exists()]
+# Random weights would else make the same token again and again.
+GREEDY = {
+    "max_new_tokens": STEPS,
+    "min_new_tokens": STEPS,
+    "do_sample": False,
+    "num_beams": 1,
+    "no_repeat_ngram_size": 1,
+}
+FILES = ["encoder_model.onnx", "decoder_model_merged.onnx"]
+LEAVES = [f"{layer}.{part}.{leaf}" for layer in (0, 1) for part in ("decoder", "encoder") for leaf in ("key", "value")]
+
+
+def model(name: str) -> Any:
+    torch.manual_seed(3)
+    made = make_whole(name)
+    # What a real model is told to do at the ends of a text says nothing about the files.
+    made.generation_config.update(forced_eos_token_id=None, forced_bos_token_id=None, bad_words_ids=None)
+    return made
+
+
+def inputs(name: str, batch: int, length: int) -> dict[str, Any]:
+    """Return the features of one second of sound, or a text with padding."""
+    if name == "Whisper":
+        extractor = transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=1)
+        waves = [wave.numpy() for wave in sound(batch, 8000 + 100 * length)]
+        return {"input_features": extractor(waves, sampling_rate=16000, return_tensors="pt").input_features}
+    tokens = torch.randint(3, 128, (batch, length), generator=torch.Generator().manual_seed(length))
+    mask = torch.ones_like(tokens)
+    mask[0, -2:] = 0
+    return {"input_ids": tokens, "attention_mask": mask}
+
+
+def generate(folder: Path, given: dict[str, Any], config: Any, *, repeat_states: bool) -> Any:
+    """Generate greedily: the encoder's file once, the decoder's step by step."""
+    states = OnnxFile(folder / FILES[0]).run(given)["last_hidden_state"]
+    decoder = OnnxDecoder(folder / FILES[1])
+    batch = len(states)
+    tokens = torch.full((batch, 1), config.decoder_start_token_id)
+    cache = decoder.empty_cache(batch)
+    for step in range(STEPS):
+        feeds = {
+            "input_ids": tokens[:, -1:],
+            "attention_mask": torch.ones_like(tokens),
+            "encoder_hidden_states": states if repeat_states or not step else states[:, :0],
+            "encoder_attention_mask": given.get("attention_mask"),
+        }
+        logits, cache = decoder({key: value for key, value in feeds.items() if value is not None}, cache)
+        logits[:, -1, config.eos_token_id] = -torch.inf
+        tokens = torch.cat([tokens, logits[:, -1].scatter(1, tokens, -torch.inf).argmax(-1, keepdim=True)], 1)
+    return tokens[:, 1:]
+
+
+@pytest.mark.parametrize("name", EXISTING)
+def test_two_files_verify_and_generate_the_tokens_of_eager(name: str, tmp_path: Path) -> None:
+    whole = model(name)
+    made = export(whole, inputs(name, 2, 9), tmp_path)
+    assert [file.name for file in (made.files[0], made.path)] == FILES
+    assert made.discrepancies is not None
+    assert (made.discrepancies.success, made.discrepancies.summary[:3]) == (True, "ok:")
+    assert len(made.discrepancies) > 188
+    given = inputs(name, 3, 23)
+    wanted = whole.generate(**given, **GREEDY)[:, -STEPS:]
+    for repeat_states in (True, False):
+        assert generate(tmp_path, given, whole.config, repeat_states=repeat_states).tolist() == wanted.tolist()
+    assert wanted.shape == (3, STEPS)
+
+
+@pytest.mark.parametrize("name", EXISTING[:1])
+def test_two_observers_export_as_a_user_would(name: str, tmp_path: Path) -> None:
+    whole = model(name)
+    decoder, encoder = TextDecoder(whole), whole.get_encoder()
+    states, tokens = InputObserver(), InputObserver()
+    before = dict(vars(whole))
+    with apply_patches(), states(encoder), tokens(decoder):
+        whole.generate(**inputs(name, 2, 9), max_new_tokens=4, min_new_tokens=4)
+    assert vars(whole) == before
+    assert tokens.interface() == (
+        ["input_ids", "attention_mask", "encoder_hidden_states", *(f"past_key_values.{leaf}" for leaf in LEAVES)],
+        ["logits", *(f"present.{leaf}" for leaf in LEAVES)],
+    )
+    for part, observer, file in ((encoder, states, FILES[0]), (decoder, tokens, FILES[1])):
+        shapes, kwargs = observer.infer_dynamic_shapes(set_batch_dimension_for=True), observer.infer_arguments()
+        with apply_patches():
+            torch.onnx.export(part, (), str(tmp_path / file), kwargs=kwargs, dynamic_shapes=shapes, dynamo=True)
+        assert observer.check_discrepancies(tmp_path / file).success
+    assert len(states) == 1 and len(tokens) == 3
+
+
+def test_an_encoder_decoder_is_not_observed_as_a_whole() -> None:
+    observer, whole = InputObserver(), model("Whisper")
+    with apply_patches(), observer(whole):
+        whole.generate(**inputs("Whisper", 1, 9), max_new_tokens=3)
+    with pytest.raises(ExportCompatError, match=r"export exportcompat.TextDecoder\(model\) and model.get_encoder\(\)"):
+        observer.infer_arguments()
+
+
+@contextmanager
+def observed(whole: Any) -> Iterator[Any]:
+    with apply_patches(), InputObserver()(TextDecoder(whole)):
+        yield whole
+
+
+def test_a_call_without_states_is_refused() -> None:
+    with observed(model("Whisper")) as whole, pytest.raises(ExportCompatError, match="without encoder_outputs or"):
+        whole(**inputs("Whisper", 1, 9), decoder_input_ids=torch.ones(1, 1, dtype=torch.int64))
+
+
+def test_another_model_is_refused() -> None:
+    with pytest.raises(ExportCompatError, match="Linear is no encoder-decoder of transformers"):
+        TextDecoder(torch.nn.Linear(1, 1))
+
+
+@pytest.mark.skipif("Bart" in EXISTING, reason="this release has an EncoderDecoderCache for BART")
+def test_a_model_with_tuples_is_refused() -> None:
+    with pytest.raises(ExportCompatError, match="BartForConditionalGeneration has no EncoderDecoderCache"):
+        TextDecoder(make_whole("Bart"))
+
+
+def test_a_folder_is_needed(tmp_path: Path) -> None:
+    with pytest.raises(
+        ExportCompatError, match=r"makes encoder_model.onnx and decoder_model_merged.onnx; name a folder"
+    ):
+        export(model("Whisper"), inputs("Whisper", 1, 9), tmp_path / "model.onnx")
