@@ -16,7 +16,7 @@ from ._errors import (
     TargetError,
     UnknownSpecError,
 )
-from ._fingerprint import BUILTIN, Fingerprints, fingerprint, of_node, text_key
+from ._fingerprint import Fingerprints, fingerprint, of_node, text_key
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._scope import OnDrift, Scope
@@ -28,7 +28,6 @@ from ._versions import Environment, Range, installed_version, parse_range
 
 __all__ = [
     "AttributeMissingError",
-    "BUILTIN",
     "ClassMissingError",
     "ConflictError",
     "Decision",

@@ -127,10 +127,12 @@ def of_text(text: str) -> str:
     return of_node(node)
 
 
-def of_node(node: ast.AST) -> str:
-    """Return the fingerprint of a function or class from its syntax tree."""
+def of_node(node: ast.AST | None) -> str:
+    """Return the fingerprint of a function or class from its syntax tree; `"builtin"` if it has none."""
     import hashlib
 
+    if node is None:
+        return BUILTIN
     parts: list[str] = []
     _walk(node, parts)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

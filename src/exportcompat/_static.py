@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from exportcompat.registry import BUILTIN, of_node
+from exportcompat.registry import of_node
 
 from ._archive import Sources
 
@@ -43,7 +43,7 @@ class Definition:
     @cached_property
     def fingerprint(self) -> str:
         """What `fingerprint` gives for the same thing when it is imported."""
-        return BUILTIN if self.node is None else of_node(self.node)
+        return of_node(self.node)
 
     @property
     def signature(self) -> str:
