@@ -113,6 +113,7 @@ class _Entry:
         self._journal: list[Patch] = []
         self._held: set[Hashable] = set()
         self._watched: list[Decision] = []
+        self._named: frozenset[str] = frozenset()
         self._executed: set[str] = set()
         self._warnings: list[str] = []
 
@@ -121,6 +122,8 @@ class _Entry:
         decisions = plan(self._registry, environment, include=include, exclude=exclude)
         self.report.versions = {name: str(found) if found else None for name, found in environment.items()}
         self._watched = [decision for decision in decisions if decision.applies]
+        places = (target for decision in self._watched for target in decision.spec.places)
+        self._named = frozenset(target.text for target in places if not target.is_spread)
         WATCH.listen(self.imported)
         # The listing comes after the listener, so that no module is imported unseen.
         modules = list(sys.modules.values())
@@ -202,7 +205,9 @@ class _Entry:
             target.require_module()
             if self._must_wait(decision.spec.id, target):
                 return []
-        slots = [slot for slot in target.slots(modules) if self._concerns(slot)]
+        # A place that some spec names is that spec's, whoever else would come upon it.
+        others = self._named if target.is_spread else frozenset()
+        slots = [slot for slot in target.slots(modules) if self._concerns(slot) and slot.label not in others]
         if not slots:
             return []
         factory = _factory(decision.spec)

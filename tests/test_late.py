@@ -242,6 +242,23 @@ def test_methods_that_mention_a_name(write: Write, make_spec: MakeSpec) -> None:
     assert [user.User().forward() for user in users] == [1, 1]
 
 
+@pytest.mark.parametrize("loaded", [(), ("mentionpkg.early",)])
+def test_a_place_that_a_spec_names_is_left_to_it(write: Write, make_spec: MakeSpec, loaded: tuple[str, ...]) -> None:
+    text = "class User:\n    def forward(self):\n        wanted = 1\n        return wanted\n"
+    write(**{"mentionpkg/__init__": "", "mentionpkg/early": text, "mentionpkg/late": text})
+    for name in loaded:
+        load(name)
+    # The one that looks for a name comes first, and leaves the place all the same.
+    spread = make_spec("mentioning(mentionpkg:wanted)", id="a-spread")
+    named = make_spec("mentionpkg.early:User.forward", id="b-named")
+    with apply_patches(registry=Registry([spread, named])) as report:
+        users = [load("mentionpkg.early"), load("mentionpkg.late")]
+        assert [user.User().forward() for user in users] == [("patched", 1)] * 2
+        held = {spec_id: [use.target for use in uses] for spec_id, uses in report.applied.items()}
+        assert held == {"a-spread": ["mentionpkg.late:User.forward"], "b-named": ["mentionpkg.early:User.forward"]}
+    assert [user.User().forward() for user in users] == [1, 1]
+
+
 def test_a_module_that_another_thread_imports(write: Write, make_spec: MakeSpec) -> None:
     write(latemod=FUNCTION)
     with apply_patches(registry=Registry([make_spec("latemod:f")])):

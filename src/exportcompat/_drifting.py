@@ -17,6 +17,9 @@ from ._static import Definition, Package
 from ._survey import Surveyor
 from ._table import table
 
+_SHOWN = 60
+"""Lines of a diff that are printed."""
+
 
 class Looker:
     """Looks at one release of a package.
@@ -152,7 +155,9 @@ def _lines(looker: Looker, found: list[Finding], *, everything: bool) -> Iterato
             yield ""
             yield f"{item.spec_id}, {item.target}: {MEANING[item.state]}"
             yield from ([f"  {item.detail}"] if item.detail else [])
-            yield from (f"  {line}" for line in item.diff)
+            yield from (f"  {line}" for line in item.diff[:_SHOWN])
+            if len(item.diff) > _SHOWN:
+                yield f"  and {len(item.diff) - _SHOWN} more lines, which --json has"
 
 
 def _summary(found: list[Finding]) -> str:
