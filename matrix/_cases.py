@@ -153,6 +153,23 @@ def _encoders() -> Iterator[Case]:
     yield _forward_case("bert", "BERT", partial(_make_encoder, "bert"), "_encoders.py")
 
 
+def _make_tower(name: str) -> "Forward":
+    made: Forward = getattr(importlib.import_module("exportcompat.matrix._vision"), f"make_{name}")()
+    return made
+
+
+def _has_model(name: str) -> bool:
+    """Say whether the installed transformers has the package of a model."""
+    return importlib.util.find_spec(f"transformers.models.{name}") is not None
+
+
+def _towers() -> Iterator[Case]:
+    """Yield the vision towers of Qwen-VL."""
+    for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
+        make, exists = partial(_make_tower, name), partial(_has_model, name)
+        yield _forward_case(f"{name}_vision", f"{title}, vision tower", make, "_vision.py", exists=exists)
+
+
 def _forward_case(name: str, title: str, make: Callable[[], "Forward"], file: str, **more: Any) -> Case:
     return Case(name, title, make, compare=compare_forward, sources=("_forward.py", file), **more)
 
@@ -199,6 +216,7 @@ _ALL = (
     ),
     *_text_decoders(),
     *_encoders(),
+    *_towers(),
     Case("stateful_gpt", "tiny GPT that stores a tensor", partial(make_tiny_gpt, "stateful")),
     Case("buffered_gpt", "tiny GPT with a buffer that is a parameter", partial(make_tiny_gpt, "buffered")),
     Case("open_gpt", "tiny GPT that takes its cache through **kwargs", partial(make_tiny_gpt, "open")),
