@@ -164,10 +164,13 @@ def _has_model(name: str) -> bool:
 
 
 def _towers() -> Iterator[Case]:
-    """Yield the vision towers of Qwen-VL."""
+    """Yield the vision towers of Qwen-VL, and models with one."""
     for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
         make, exists = partial(_make_tower, name), partial(_has_model, name)
         yield _forward_case(f"{name}_vision", f"{title}, vision tower", make, "_vision.py", exists=exists)
+    for name, title in (("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
+        make, exists = partial(_make_tower, f"{name}_whole"), partial(_has_model, name)
+        yield _forward_case(name, f"{title}, images and text", make, "_vision.py", exists=exists)
 
 
 def _forward_case(name: str, title: str, make: Callable[[], "Forward"], file: str, **more: Any) -> Case:

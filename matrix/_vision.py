@@ -1,4 +1,4 @@
-"""Vision towers that take images of different sizes in one row of patches."""
+"""Vision towers that take images of different sizes in one row of patches, and models of text with such a tower."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -100,3 +100,103 @@ def make_qwen3_vl() -> VisionTower:
     more = {"num_position_embeddings": 49, "deepstack_visual_indexes": [0], "intermediate_size": 64}
     config = Qwen3VLVisionConfig(**_SIZES, **more, depth=2, hidden_size=32, out_hidden_size=32)
     return _tower(Qwen3VLVisionModel(config))
+
+
+_TEXT: Mapping[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 128,
+    "max_position_embeddings": 512,
+    "use_cache": False,
+}
+_IMAGE = 120
+_TOKENS = {"image_token_id": _IMAGE, "video_token_id": 121, "vision_start_token_id": 122, "vision_end_token_id": 123}
+_ROTARY = {"type": "default", "rope_type": "default", "mrope_section": [2, 1, 1], "rope_theta": 10000.0}
+
+Page = tuple[int, Grids]
+"""How many texts, and the images, which are shared out among them in order."""
+
+
+class ImageText(Forward):
+    """A model of texts with images; a shape is a `Page`. The first text has padding on the left."""
+
+    traced: Page = (2, (_LARGE, _SMALL))
+    shapes: Sequence[Page] = (
+        (1, (_SMALL,)),
+        (1, ((1, 10, 14), (1, 6, 6))),
+        (3, ((1, 12, 12), (1, 4, 20), (1, 18, 6))),
+        (2, ((4, 6, 8),)),
+        (1, ()),
+        (3, ()),
+    )
+    axes: Mapping[str, Any] = {
+        "input_ids": {0: "batch", 1: "sequence"},
+        "attention_mask": {0: "batch", 1: "sequence"},
+        "position_ids": {1: "batch", 2: "sequence"},
+        "pixel_values": {0: "patches"},
+        "image_grid_thw": {0: "images"},
+    }
+    outputs = ("logits",)
+
+    def shape_of(self, sample: Sample) -> Page:
+        return self.traced if sample == Sample() else (sample.batch, (_LARGE,))
+
+    def inputs(self, shape: Page) -> dict[str, Any]:
+        batch, grids = shape
+        sizes = torch.tensor(grids, dtype=torch.int64).reshape(-1, 3)
+        tokens = _tokens(batch, grids)
+        mask = (tokens > 0).long()
+        index = torch.arange(tokens.shape[1])
+        positions = torch.stack([index, index // 2, index // 3])[:, None].expand(3, batch, -1).contiguous()
+        rows = torch.randn((int(sizes.prod(1).sum()), _ROW), generator=generator())
+        names = ("input_ids", "attention_mask", "position_ids", "pixel_values", "image_grid_thw")
+        return dict(zip(names, (tokens, mask, positions, rows, sizes), strict=True))
+
+    def run(self, inputs: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the logits of an eager call; without images it is given none."""
+        images = ("pixel_values", "image_grid_thw")
+        has_images = bool(inputs["pixel_values"].shape[0])
+        return super().run({name: value for name, value in inputs.items() if has_images or name not in images})
+
+
+def _tokens(batch: int, grids: Grids) -> torch.Tensor:
+    """Return texts with a token for each merged patch, `(batch, sequence)`, 0 where there is padding."""
+    texts = [[5, 6, 7, row + 8] for row in range(batch)]
+    for index, (frames, rows, columns) in enumerate(grids):
+        texts[index * batch // len(grids)] += [122, *[_IMAGE] * (frames * rows * columns // 4), 123, 9]
+    width = max(map(len, texts)) + 2
+    texts = [[*range(20, 20 + width - len(text)), *text] for text in texts]
+    texts[0][:2] = [0, 0]
+    return torch.tensor(texts)
+
+
+def _settings(vision: Any, **more: Any) -> dict[str, Any]:
+    """Return the arguments of a configuration; what rotary embeddings need has another name from 5.0 on."""
+    rotary = {"rope_scaling": _ROTARY, "rope_parameters": _ROTARY}
+    return {"text_config": {**_TEXT, **rotary, **more}, "vision_config": vision, **_TOKENS}
+
+
+def _whole(model: Any) -> ImageText:
+    """Return a model whose weights are large enough for every patch to matter."""
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    return ImageText(model.eval())
+
+
+def make_qwen2_5_vl_whole() -> ImageText:
+    """Build Qwen2.5-VL, with the tower of `make_qwen2_5_vl`."""
+    from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
+
+    vision = make_qwen2_5_vl().model.config.to_dict()
+    return _whole(Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(**_settings(vision))))
+
+
+def make_qwen3_vl_whole() -> ImageText:
+    """Build Qwen3-VL, with the tower of `make_qwen3_vl`."""
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    vision = make_qwen3_vl().model.config.to_dict()
+    return _whole(Qwen3VLForConditionalGeneration(Qwen3VLConfig(**_settings(vision, head_dim=8))))

@@ -18,10 +18,9 @@ _MASK = (
     f"{_QWEN25}:Qwen2_5_VisionTransformerPretrainedModel._prepare_attention_mask",
 )
 _SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/{}"
-_PROOFS = ("qwen2_vl_vision", "qwen2_5_vl_vision", "qwen3_vl_vision")
 
 
-def _variant(releases: str, targets: tuple[str, ...], models: int, source: str) -> PatchingSpec:
+def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], source: str) -> PatchingSpec:
     return PatchingSpec(
         id="vision-segments",
         targets=tuple(target if "." in target.partition(":")[2] else f"{target}.forward" for target in targets),
@@ -29,21 +28,22 @@ def _variant(releases: str, targets: tuple[str, ...], models: int, source: str) 
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Attention loops over segments, whose number and sizes are data: no graph.",
         upstream=(source,),
-        proofs=_PROOFS[:models],
+        proofs=proofs,
         kind="wrap",
     )
 
 
+_PROOFS = ("qwen2_5_vl_vision",)
 _OLD2 = (f"{_QWEN2}:VisionAttention", f"{_QWEN2}:VisionSdpaAttention")
 _OLD25 = (f"{_QWEN25}:Qwen2_5_VLVisionAttention", f"{_QWEN25}:Qwen2_5_VLVisionSdpaAttention")
 _TWO = (_OLD2[0], _OLD25[0])
 _THREE = (*_TWO, f"{_QWEN3}:Qwen3VLVisionAttention")
 
 SPECS = (
-    _variant(">=4.45,<4.49", _OLD2, 1, _SOURCE.format("v4.48.3", "qwen2_vl/modeling_qwen2_vl.py")),
-    _variant(">=4.49,<4.53", (*_OLD2, *_OLD25), 2, _SOURCE.format("v4.52.4", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
-    _variant(">=4.53,<4.53.1", _TWO, 2, _SOURCE.format("v4.53.0", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
-    _variant(">=4.53.1,<4.54", (*_TWO, *_MASK), 2, _SOURCE.format("v4.53.3", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
-    _variant(">=4.54,<4.57", _TWO, 2, _SOURCE.format("v4.56.2", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
-    _variant(">=4.57", _THREE, 3, _SOURCE.format("v5.23.0", "qwen3_vl/modeling_qwen3_vl.py")),
+    _variant(">=4.45,<4.49", _OLD2, ("qwen2_vl_vision",), _SOURCE.format("v4.48.3", "qwen2_vl/modeling_qwen2_vl.py")),
+    _variant(">=4.49,<4.53", (*_OLD2, *_OLD25), _PROOFS, _SOURCE.format("v4.52.4", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
+    _variant(">=4.53,<4.53.1", _TWO, _PROOFS, _SOURCE.format("v4.53.0", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
+    _variant(">=4.53.1,<4.54", (*_TWO, *_MASK), _PROOFS, _SOURCE.format("v4.53.3", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
+    _variant(">=4.54,<4.57", _TWO, _PROOFS, _SOURCE.format("v4.56.2", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
+    _variant(">=4.57", _THREE, _PROOFS, _SOURCE.format("v5.23.0", "qwen3_vl/modeling_qwen3_vl.py")),
 )

@@ -10,11 +10,12 @@ from typing import Any
 from . import _sample
 from ._align import Aligned
 from ._axes import Axes
-from ._decoder import LOGITS, OnnxDecoder
+from ._decoder import LOGITS
 from ._discrepancy import Discrepancies, Discrepancy, measure
 from ._eager import EagerDecoder, output_names
 from ._record import Record
 from ._session import OnnxFile, matched, placed
+from ._text_decoder import TextDecoder
 from ._verify import decoder_schedules, run, same_tokens
 
 
@@ -120,7 +121,7 @@ def _scheduled(
 ) -> Iterator[Discrepancy]:
     from exportcompat.patches.torch_export_module_state import kept
 
-    decoder = OnnxDecoder(file, list(names.values()))
+    decoder = TextDecoder(file, list(names.values()), observed.aligned, observed.axes)
     logits = next(leaf for leaf, name in names.items() if name == LOGITS)
     width = next(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors
