@@ -158,6 +158,12 @@ def _make_tower(name: str) -> "Forward":
     return made
 
 
+def _compare_generated(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+    from ._vision import compare_generated
+
+    return compare_generated(path, make)
+
+
 def _has_model(name: str) -> bool:
     """Say whether the installed transformers has the package of a model."""
     return importlib.util.find_spec(f"transformers.models.{name}") is not None
@@ -171,6 +177,14 @@ def _towers() -> Iterator[Case]:
     for name, title in (("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
         make, exists = partial(_make_tower, f"{name}_whole"), partial(_has_model, name)
         yield _forward_case(name, f"{title}, images and text", make, "_vision.py", exists=exists)
+    yield Case(
+        "qwen2_5_vl_generate",
+        "Qwen2.5-VL, images and text with a cache",
+        partial(_make_tower, "qwen2_5_vl_generate"),
+        partial(_has_model, "qwen2_5_vl"),
+        compare=_compare_generated,
+        sources=("_forward.py", "_vision.py"),
+    )
 
 
 def _forward_case(name: str, title: str, make: Callable[[], "Forward"], file: str, **more: Any) -> Case:

@@ -1,9 +1,15 @@
 """Vision towers that take images of different sizes in one row of patches, and models of text with such a tower."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
+
+from exportcompat import InputObserver, apply_patches
+from exportcompat._discrepancy import Discrepancy
+from exportcompat.patches.torch_export_module_state import kept
 
 from ._decoders import Sample, generator
 from ._forward import Forward
@@ -105,12 +111,11 @@ def make_qwen3_vl() -> VisionTower:
 _TEXT: Mapping[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 64,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "vocab_size": 128,
     "max_position_embeddings": 512,
-    "use_cache": False,
 }
 _IMAGE = 120
 _TOKENS = {"image_token_id": _IMAGE, "video_token_id": 121, "vision_start_token_id": 122, "vision_end_token_id": 123}
@@ -173,25 +178,78 @@ def _tokens(batch: int, grids: Grids) -> torch.Tensor:
     return torch.tensor(texts)
 
 
+class GeneratedText(ImageText):
+    """The same, exported with a cache, from what `generate` hands to `forward` in three calls."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self._observer = InputObserver()
+
+    def sample(self, sample: Sample) -> dict[str, Any]:
+        if sample != Sample():
+            return super().sample(sample)
+        self._observer = self.observed(((_SMALL,),))
+        return dict(self._observer.infer_arguments())
+
+    def dynamic_shapes(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return self._observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+
+    def names(self, inputs: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        return self._observer.interface()
+
+    def observed(self, images: Sequence[Grids]) -> InputObserver:
+        """Return an observer of `generate`, called for each of `images`; the model is as it was."""
+        observer = InputObserver()
+        for grids in images:
+            with kept(self.model), observer(self.model):
+                self.model.generate(**self._prompt(grids), max_new_tokens=3, do_sample=False, pad_token_id=0)
+        return observer
+
+    def _prompt(self, grids: Grids) -> dict[str, Any]:
+        inputs = self.inputs((1, grids))
+        tokens = inputs["input_ids"][:, 2:]
+        kinds = {"mm_token_type_ids": (tokens == _IMAGE).int()} if self._takes_kinds() else {}
+        images = {name: inputs[name] for name in ("pixel_values", "image_grid_thw")}
+        return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), **images, **kinds}
+
+    def _takes_kinds(self) -> bool:
+        return "mm_token_type_ids" in inspect.signature(self.model.forward).parameters
+
+
+def compare_generated(path: Path, make: Callable[[], Any]) -> list[Discrepancy]:
+    """Compare a file with what `generate` does for other images, and with a decoder's calls without images."""
+    subject = make()
+    with apply_patches():
+        observer = subject.observed((((1, 6, 10),), ((1, 10, 14), (1, 8, 12))))
+    return list(observer.check_discrepancies(path))
+
+
 def _settings(vision: Any, **more: Any) -> dict[str, Any]:
     """Return the arguments of a configuration; what rotary embeddings need has another name from 5.0 on."""
     rotary = {"rope_scaling": _ROTARY, "rope_parameters": _ROTARY}
-    return {"text_config": {**_TEXT, **rotary, **more}, "vision_config": vision, **_TOKENS}
+    return {"text_config": {**_TEXT, **rotary, **more}, "vision_config": {**vision, "depth": 2}, **_TOKENS}
 
 
-def _whole(model: Any) -> ImageText:
+def _whole(model: Any, kind: type[ImageText] = ImageText) -> ImageText:
     """Return a model whose weights are large enough for every patch to matter."""
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
-    return ImageText(model.eval())
+    for config in (model.config, model.config.get_text_config()):
+        config.use_cache = kind is GeneratedText
+    return kind(model.eval())
 
 
-def make_qwen2_5_vl_whole() -> ImageText:
+def make_qwen2_5_vl_generate() -> ImageText:
+    """Build Qwen2.5-VL, to be exported from what `generate` does."""
+    return make_qwen2_5_vl_whole(GeneratedText)
+
+
+def make_qwen2_5_vl_whole(kind: type[ImageText] = ImageText) -> ImageText:
     """Build Qwen2.5-VL, with the tower of `make_qwen2_5_vl`."""
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
     vision = make_qwen2_5_vl().model.config.to_dict()
-    return _whole(Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(**_settings(vision))))
+    return _whole(Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(**_settings(vision))), kind)
 
 
 def make_qwen3_vl_whole() -> ImageText:

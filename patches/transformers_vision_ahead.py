@@ -39,7 +39,7 @@ SPECS = (
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/generation/utils.py",
         ),
-        proofs=(),
+        proofs=("qwen2_5_vl_generate",),
         kind="replace",
     ),
 )

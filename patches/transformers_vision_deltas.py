@@ -41,7 +41,7 @@ def _variant(releases: str, models: int, tag: str) -> PatchingSpec:
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="What the model keeps from an earlier call is an output, and a constant in the graph: wrong.",
         upstream=(_SOURCE.format(tag),),
-        proofs=("qwen2_5_vl",),
+        proofs=("qwen2_5_vl_generate",),
         kind="wrap",
     )
 
