@@ -96,12 +96,14 @@ def _positions(count: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 def _window_index(count: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     merge = given["spatial_merge_size"]
     side = given["window_size"] // merge // given["patch_size"]
-    return dict(zip(("window_index", "cu_window_seqlens"), window_order(given["grid_thw"], count, merge, side)))
+    return dict(
+        zip(("window_index", "cu_window_seqlens"), window_order(given["grid_thw"], count, merge, side), strict=True)
+    )
 
 
 def _corners(count: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    found = corners(given["grid_thw"], count, given["spatial_merge_size"], given["num_grid_per_side"])
-    return dict(zip(("bilinear_indices", "bilinear_weights"), found))
+    indices, weights = corners(given["grid_thw"], count, given["spatial_merge_size"], given["num_grid_per_side"])
+    return {"bilinear_indices": indices, "bilinear_weights": weights}
 
 
 def _interpolation(original: Callable[..., Any]) -> Callable[..., Any]:

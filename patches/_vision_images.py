@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-
 _UNKNOWN = -1
 """Stands for the number of features of an image; no tensor is split by it."""
 

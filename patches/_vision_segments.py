@@ -70,5 +70,7 @@ class _OneSegment(TorchFunctionMode):  # type: ignore[misc]  # torch has no type
         return func(*args, **kwargs)
 
 
-def _masked_product(func: Any, mask: Any, query: Any, key: Any, value: Any, attn_mask: None = None, **kwargs: Any) -> Any:
+def _masked_product(
+    func: Any, mask: Any, query: Any, key: Any, value: Any, attn_mask: None = None, **kwargs: Any
+) -> Any:
     return func(query, key, value, attn_mask=mask, **kwargs)

@@ -36,9 +36,7 @@ SPECS = (
         replacement=f"{__name__}:never",
         requires=("transformers>=5.18", "torch>=2.6"),
         reason="generate hands over features image by image: a graph for as many images as the sample has.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/generation/utils.py",
-        ),
+        upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/generation/utils.py",),
         proofs=("qwen2_5_vl_generate",),
         kind="replace",
     ),

@@ -30,7 +30,9 @@ _MODELS = (
     "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl:Qwen2_5_VLModel",
     "transformers.models.qwen3_vl.modeling_qwen3_vl:Qwen3VLModel",
 )
-_SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py"
+_SOURCE = (
+    "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py"
+)
 
 
 def _variant(releases: str, models: int, tag: str) -> PatchingSpec:

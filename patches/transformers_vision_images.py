@@ -43,7 +43,9 @@ _QWEN2 = tuple(f"transformers.models.qwen2_vl.modeling_qwen2_vl:Qwen2VLModel.{na
 _QWEN25 = tuple(f"transformers.models.qwen2_5_vl.modeling_qwen2_5_vl:Qwen2_5_VLModel.{name}" for name in _NAMES)
 # Its method for videos calls the one for images.
 _QWEN3 = ("transformers.models.qwen3_vl.modeling_qwen3_vl:Qwen3VLModel.get_image_features",)
-_SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py"
+_SOURCE = (
+    "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py"
+)
 
 
 def _variant(releases: str, targets: tuple[str, ...], tag: str) -> PatchingSpec:

@@ -48,7 +48,9 @@ _TARGETS = (
     "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl:Qwen2_5_VLModel.get_placeholder_mask",
     "transformers.models.qwen3_vl.modeling_qwen3_vl:Qwen3VLModel.get_placeholder_mask",
 )
-_SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py"
+_SOURCE = (
+    "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py"
+)
 
 
 def _variant(releases: str, models: int, tag: str) -> PatchingSpec:

@@ -41,9 +41,13 @@ _THREE = (*_TWO, f"{_QWEN3}:Qwen3VLVisionAttention")
 
 SPECS = (
     _variant(">=4.45,<4.49", _OLD2, ("qwen2_vl_vision",), _SOURCE.format("v4.48.3", "qwen2_vl/modeling_qwen2_vl.py")),
-    _variant(">=4.49,<4.53", (*_OLD2, *_OLD25), _PROOFS, _SOURCE.format("v4.52.4", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
+    _variant(
+        ">=4.49,<4.53", (*_OLD2, *_OLD25), _PROOFS, _SOURCE.format("v4.52.4", "qwen2_5_vl/modeling_qwen2_5_vl.py")
+    ),
     _variant(">=4.53,<4.53.1", _TWO, _PROOFS, _SOURCE.format("v4.53.0", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
-    _variant(">=4.53.1,<4.54", (*_TWO, *_MASK), _PROOFS, _SOURCE.format("v4.53.3", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
+    _variant(
+        ">=4.53.1,<4.54", (*_TWO, *_MASK), _PROOFS, _SOURCE.format("v4.53.3", "qwen2_5_vl/modeling_qwen2_5_vl.py")
+    ),
     _variant(">=4.54,<4.57", _TWO, _PROOFS, _SOURCE.format("v4.56.2", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
     _variant(">=4.57", _THREE, _PROOFS, _SOURCE.format("v5.23.0", "qwen3_vl/modeling_qwen3_vl.py")),
 )

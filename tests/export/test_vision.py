@@ -68,7 +68,7 @@ def test_ends_may_repeat() -> None:
     assert segments(torch.tensor([0, 2, 2, 2, 5]), 5).unique_consecutive(return_counts=True)[1].tolist() == [2, 3]
 
 
-class _Rows(torch.nn.Module):  # type: ignore[misc]  # torch has no types for it in every release.
+class _Rows(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes from importorskip.
     def forward(self, patches: Any, sizes: Any) -> Any:
         return find_places(sizes, patches.shape[0], 2).row + patches[:, 0].long()
 
@@ -78,10 +78,10 @@ def test_sizes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     inputs = {"patches": torch.zeros(96, 2), "sizes": torch.tensor([[1, 4, 8], [1, 8, 8]])}
     shapes = {"patches": {0: "patches"}, "sizes": {0: "images"}}
     path = tmp_path / "rows.onnx"
-    torch.onnx.export(_Rows(), (), str(path), kwargs=inputs, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    torch.onnx.export(_Rows().eval(), (), str(path), kwargs=inputs, dynamic_shapes=shapes, dynamo=True, verbose=False)
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     feeds = {"patches": torch.zeros(24, 2).numpy(), "sizes": torch.tensor([[1, 4, 6]]).numpy()}
     assert session.run(None, feeds)[0].max() == 3
     for rows in (20, 28):
-        with pytest.raises(Exception, match="out of"):
+        with pytest.raises(Exception, match="invalid index|out of"):
             session.run(None, {**feeds, "patches": torch.zeros(rows, 2).numpy()})
