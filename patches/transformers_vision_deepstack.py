@@ -1,9 +1,10 @@
 """Features of lower layers of the vision tower are added to as many tokens as a mask has.
 
-Symptom: Qwen3-VL as a whole: `GuardOnDataDependentSymNode`.
-Cause: `hidden_states[mask, :] + visual_embeds`: how many rows a mask picks is data.
+Symptom: Qwen3-VL as a whole: ONNX Runtime refuses to add tensors of different lengths.
+Cause: `hidden_states[mask, :] + visual_embeds`: how many rows a mask picks is data, and the features of the image that
+`vision-image-count` adds are among the others.
 What is done: while it is traced, the features are scattered over zeros, and all rows are added.
-Can go: when upstream adds them without picking rows.
+Can go: with transformers 5.17; from 5.18 on these features are split like the others, and as many as the mask picks.
 """
 
 from collections.abc import Callable
@@ -32,10 +33,10 @@ SPECS = (
         id="vision-deepstack",
         targets=("transformers.models.qwen3_vl.modeling_qwen3_vl:Qwen3VLTextModel._deepstack_process",),
         replacement=f"{__name__}:scattered",
-        requires=("transformers>=4.57", "torch>=2.6"),
-        reason="Features are added to the rows that a mask picks, and their number is data: no graph.",
+        requires=("transformers>=4.57,<5.18", "torch>=2.6"),
+        reason="Features are added to the rows that a mask picks, and a graph has more of them: wrong.",
         upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/qwen3_vl/modeling_qwen3_vl.py",
+            "https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/models/qwen3_vl/modeling_qwen3_vl.py",
         ),
         proofs=("qwen3_vl",),
         kind="wrap",
