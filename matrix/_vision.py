@@ -9,7 +9,9 @@ import torch
 
 from exportcompat import InputObserver, apply_patches
 from exportcompat._discrepancy import Discrepancy
+from exportcompat._session import OnnxFile
 from exportcompat.patches.torch_export_module_state import kept
+from exportcompat.registry import ExportCompatError
 
 from ._decoders import Sample, generator
 from ._forward import Forward
@@ -221,6 +223,8 @@ def compare_generated(path: Path, make: Callable[[], Any]) -> list[Discrepancy]:
     subject = make()
     with apply_patches():
         observer = subject.observed((((1, 6, 10),), ((1, 10, 14), (1, 8, 12))))
+    if extra := set(OnnxFile(path).outputs) - set(observer.interface()[1]):
+        raise ExportCompatError(f"the file has outputs that are no results of a call: {sorted(extra)}")
     return list(observer.check_discrepancies(path))
 
 

@@ -61,13 +61,19 @@ class _OneSegment(TorchFunctionMode):  # type: ignore[misc]  # torch has no type
             self._is_split = True
             return [self._count] if func is torch.Tensor.tolist else self._count
         if func is torch.Tensor.__setitem__:
-            return args[0].masked_fill_(self._is_same, args[2])
+            return _fill(args[0], self._is_same, args[2])
         # By name: another spec has a replacement where the function is looked up.
         if self._is_split and func.__name__ == "scaled_dot_product_attention":
             return _masked_product(func, self._is_same, *args, **kwargs)
         if self._is_split and func is torch.nn.functional.softmax:
             args = (args[0].masked_fill(~self._is_same, torch.finfo(args[0].dtype).min), *args[1:])
         return func(*args, **kwargs)
+
+
+def _fill(mask: Any, is_same: Any, value: Any) -> Any:
+    """Write `value` where patches are of the same segment; a mask of bools is written True."""
+    # ONNX Runtime cannot pick between bools.
+    return mask.logical_or_(is_same) if mask.dtype == torch.bool else mask.masked_fill_(is_same, value)
 
 
 def _masked_product(
