@@ -192,6 +192,35 @@ def _forward_case(name: str, title: str, make: Callable[[], "Forward"], *files: 
     return Case(name, title, make, compare=compare_forward, sources=("_forward.py", *files), **more)
 
 
+def _make_tower(name: str) -> "Forward":
+    made: Forward = getattr(importlib.import_module("exportcompat.matrix._vision"), f"make_{name}")()
+    return made
+
+
+def _compare_generated(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+    from ._vision import compare_generated
+
+    return compare_generated(path, make)
+
+
+def _towers() -> Iterator[Case]:
+    """Yield the vision towers of Qwen-VL, and models with one."""
+    for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
+        make, exists = partial(_make_tower, name), partial(_has_model, name)
+        yield _forward_case(f"{name}_vision", f"{title}, vision tower", make, "_vision.py", exists=exists)
+    for name, title in (("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
+        make, exists = partial(_make_tower, f"{name}_whole"), partial(_has_model, name)
+        yield _forward_case(name, f"{title}, images and text", make, "_vision.py", exists=exists)
+    yield Case(
+        "qwen2_5_vl_generate",
+        "Qwen2.5-VL, images and text with a cache",
+        partial(_make_tower, "qwen2_5_vl_generate"),
+        partial(_has_model, "qwen2_5_vl"),
+        compare=_compare_generated,
+        sources=("_forward.py", "_vision.py"),
+    )
+
+
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 EAGER = "_eager"
 """What is added to the name of a case whose model has the attention implementation `eager`."""
@@ -234,6 +263,7 @@ _ALL = (
     ),
     *_pairs(),
     *_encoders(),
+    *_towers(),
     Case("stateful_gpt", "tiny GPT that stores a tensor", partial(make_tiny_gpt, "stateful")),
     Case("buffered_gpt", "tiny GPT with a buffer that is a parameter", partial(make_tiny_gpt, "buffered")),
     Case("open_gpt", "tiny GPT that takes its cache through **kwargs", partial(make_tiny_gpt, "open")),

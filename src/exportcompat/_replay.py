@@ -11,11 +11,12 @@ from typing import Any
 from . import _sample
 from ._align import Aligned
 from ._axes import Axes
-from ._decoder import LOGITS, OnnxDecoder
+from ._decoder import LOGITS
 from ._discrepancy import Discrepancies, Discrepancy, measure
 from ._eager import EagerDecoder, output_names
 from ._record import Record
 from ._session import OnnxFile, matched, placed
+from ._text_alone import TextAlone
 from ._verify import decoder_schedules, run, same_tokens
 
 
@@ -116,21 +117,12 @@ def _compared(
     return Discrepancy(**fields, **measured)
 
 
-class _Decoder(OnnxDecoder):
-    """A decoder whose cache has the observed names, where torch has made up those of the file from the same words."""
-
-    def __init__(self, file: OnnxFile, outputs: list[str], observed: Collection[str]) -> None:
-        super().__init__(file, outputs)
-        known = {re.sub(r"\W", "_", name): name for name in observed}
-        self._past = {name: known.get(re.sub(r"\W", "_", name), dotted) for name, dotted in self._past.items()}
-
-
 def _scheduled(
     observed: Observed, file: OnnxFile, names: dict[str, str], tolerance: float | None
 ) -> Iterator[Discrepancy]:
     from exportcompat.patches.torch_export_module_state import kept
 
-    decoder = _Decoder(file, list(names.values()), observed.aligned.names().values())
+    decoder = TextAlone(file, list(names.values()), observed.aligned, observed.axes)
     logits = next(leaf for leaf, name in names.items() if name == LOGITS)
     width = next(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors

@@ -1,0 +1,42 @@
+"""Features of images whose number may be any, 0 included."""
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_UNKNOWN = -1
+"""Stands for the number of features of an image; no tensor is split by it."""
+
+
+class OnePart(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
+    """Split features into one part, which is all of them but the last, of the image that `with_one_more` has added."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.split and _is_unknown(args[1]):
+            return (args[0][:-1],)
+        if func is torch.Tensor.prod and args[1:] == (-1,):
+            # What is split by is a list of as many numbers as there are images; it is not looked at.
+            return func(args[0], 0)[:1]
+        if func in (torch.Tensor.tolist, torch.Tensor.item):
+            return [_UNKNOWN] if func is torch.Tensor.tolist else _UNKNOWN
+        return func(*args, **(kwargs or {}))
+
+
+def _is_unknown(sizes: Any) -> bool:
+    # What attention splits by has symbolic numbers, and to compare one would become part of the graph.
+    return isinstance(sizes, list) and [size for size in sizes if type(size) is int] == [_UNKNOWN]
+
+
+def with_one_more(rows: Any, sizes: Any, merge: int) -> tuple[Any, Any]:
+    """Add the smallest image that there is; without rows, the other images have the size 0.
+
+    Args:
+        rows: patches, `(patches, values)`.
+        sizes: frames, rows and columns of each image, `(images, 3)`, int64.
+        merge: how many rows, and columns, are merged.
+    """
+    has_rows = torch.full((), rows.shape[0], dtype=sizes.dtype, device=sizes.device).clamp(max=1)
+    one = torch.tensor([[1, merge, merge]], dtype=sizes.dtype, device=sizes.device)
+    blank = rows.new_zeros((merge * merge, rows.shape[1]))
+    return torch.cat([rows, blank]), torch.cat([sizes * has_rows, one])

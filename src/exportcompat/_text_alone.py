@@ -1,0 +1,54 @@
+"""An exported decoder that may also take images or sounds, called with a text alone."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ._align import Aligned
+from ._axes import Axes
+from ._decoder import OnnxDecoder
+from ._sample import absent
+from ._session import OnnxFile, matched
+
+_POSITIONS = "position_ids"
+
+
+class TextAlone(OnnxDecoder):
+    """A file with the interface of a decoder; what it takes besides a text is empty, as in a call without images.
+
+    Positions of several kinds are all those of the text.
+
+    Args:
+        file: the file.
+        outputs: the names of its outputs.
+        aligned: what was observed.
+        axes: the dynamic axes.
+
+    Attributes:
+        names: the observed name of each input that is no cache; torch adds to that of one that is a result, too.
+    """
+
+    def __init__(self, file: OnnxFile, outputs: Sequence[str], aligned: Aligned, axes: Axes) -> None:
+        super().__init__(file, outputs)
+        # torch may have made up the names of the cache from the same words.
+        known = {_plain(name): name for name in aligned.names().values()}
+        self._past = {name: known.get(_plain(name), dotted) for name, dotted in self._past.items()}
+        self._aligned, self._axes = aligned, axes
+        self.names = matched(self.inputs, aligned.trees, "the inputs")
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the logits and the cache; see `OnnxDecoder`."""
+        others = [name for name in self.names.values() if name not in inputs]
+        given = {**inputs, **absent(self._aligned, self._axes, others, inputs), **self._positions(inputs)}
+        return super().__call__({name: given[known] for name, known in self.names.items()}, cache)
+
+    def _positions(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        donor = self._aligned.donors.get(_POSITIONS)
+        if donor is None or donor.dim() != 3 or _POSITIONS not in inputs:
+            return {}
+        # Multimodal rotary positions have an axis of kinds (time, height, width) before the batch.
+        return {_POSITIONS: inputs[_POSITIONS].expand(donor.shape[0], -1, -1)}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W", "_", name)

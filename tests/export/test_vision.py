@@ -1,0 +1,87 @@
+"""Where patches are, against loops over the sizes of images; sizes that do not fit are refused by the graph."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="places are tensors")
+
+from exportcompat.patches._vision_places import corners, find_places, frame_ends, segments, window_order
+
+GRIDS = (
+    ((1, 16, 16),),
+    ((1, 12, 12),),
+    ((1, 10, 14), (1, 18, 18)),
+    ((2, 8, 12), (1, 20, 20), (3, 4, 6)),
+    ((4, 2, 2),),
+    (),
+)
+
+
+def sizes_of(grids: Any) -> tuple[Any, int]:
+    sizes = torch.tensor(grids, dtype=torch.int64).reshape(-1, 3)
+    return sizes, int(sizes.prod(1).sum())
+
+
+def loop_over_windows(grids: Any, merge: int, side: int) -> tuple[list[int], list[int]]:
+    """Return merged patches window by window, and the ends of the windows in patches."""
+    order, ends, first = list[int](), [0], 0
+    for frames, height, width in grids:
+        rows, columns = height // merge, width // merge
+        for frame in range(frames):
+            for top in range(0, rows, side):
+                for left in range(0, columns, side):
+                    order += [
+                        first + frame * rows * columns + row * columns + column
+                        for row in range(top, min(top + side, rows))
+                        for column in range(left, min(left + side, columns))
+                    ]
+                    ends.append(len(order) * merge * merge)
+        first += frames * rows * columns
+    return order, ends
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 4])
+@pytest.mark.parametrize("grids", GRIDS)
+def test_windows_are_those_of_a_loop(grids: Any, side: int) -> None:
+    order, ends = window_order(*sizes_of(grids), 2, side)
+    wanted, bounds = loop_over_windows(grids, 2, side)
+    assert order.tolist() == wanted
+    assert ends.unique_consecutive().tolist() == bounds
+
+
+@pytest.mark.parametrize("grids", GRIDS[:-1])
+def test_places_are_those_of_transformers(grids: Any) -> None:
+    utils = pytest.importorskip("transformers.vision_utils", reason="younger than 5.8")
+    sizes, count = sizes_of(grids)
+    places = find_places(sizes, count, 2)
+    assert torch.equal(torch.stack([places.row, places.column], 1), utils.get_vision_position_ids(sizes, 2))
+    assert torch.equal(frame_ends(sizes, count).unique_consecutive().int(), utils.get_vision_cu_seqlens(sizes))
+    indices, weights = corners(sizes, count, 2, 7)
+    wanted, parts = utils.get_vision_bilinear_indices_and_weights(sizes, 7, 2)
+    assert torch.equal(indices, wanted)
+    assert torch.allclose(weights, parts, atol=1e-6)
+
+
+def test_ends_may_repeat() -> None:
+    assert segments(torch.tensor([0, 2, 2, 2, 5]), 5).unique_consecutive(return_counts=True)[1].tolist() == [2, 3]
+
+
+class _Rows(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes from importorskip.
+    def forward(self, patches: Any, sizes: Any) -> Any:
+        return find_places(sizes, patches.shape[0], 2).row + patches[:, 0].long()
+
+
+def test_sizes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="the file is run")
+    inputs = {"patches": torch.zeros(96, 2), "sizes": torch.tensor([[1, 4, 8], [1, 8, 8]])}
+    shapes = {"patches": {0: "patches"}, "sizes": {0: "images"}}
+    path = tmp_path / "rows.onnx"
+    torch.onnx.export(_Rows().eval(), (), str(path), kwargs=inputs, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    feeds = {"patches": torch.zeros(24, 2).numpy(), "sizes": torch.tensor([[1, 4, 6]]).numpy()}
+    assert session.run(None, feeds)[0].max() == 3
+    for rows in (20, 28):
+        with pytest.raises(Exception, match="invalid index|out of"):
+            session.run(None, {**feeds, "patches": torch.zeros(rows, 2).numpy()})
