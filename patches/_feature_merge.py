@@ -1,0 +1,142 @@
+"""The way of features into a text, answered so that a graph can be made: split by image, counted, put in their places."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from ._modes import under
+
+SPLITTING = ("split_sizes", "num_real_images_per_batch")
+"""Names in the code of methods that split the features of all images, for others to put them together again."""
+
+
+def merging(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that splits, counts and places features without a question on data while it is traced."""
+    code = getattr(inspect.unwrap(original), "__code__", None)
+    splits = code is not None and any(name in (*code.co_names, *code.co_varnames) for name in SPLITTING)
+    return under(_Splitting if splits else _Merging, original)
+
+
+class _Merging(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
+    """Place features by their number, and take it that they are as many as their places; `placed` makes sure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: list[Any] = []
+        self._answers = {
+            Tensor.masked_scatter: self._scattered,
+            torch.masked_scatter: self._scattered,
+            Tensor.__setitem__: self._written,
+            Tensor.__getitem__: self._picked,
+            # ONNX has no `_is_all_true`.
+            Tensor._is_all_true: Tensor.all,
+        }
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        answer = self._answers.get(func)
+        result = NotImplemented if answer is None else answer(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {})) if result is NotImplemented else result
+
+    def _scattered(self, embeddings: Any, mask: Any, features: Any) -> Any:
+        is_row = mask.dim() == embeddings.dim() == 3 and (mask.shape[-1] == 1 or mask.stride(-1) == 0)
+        if not is_row or features.shape[-1] != embeddings.shape[-1]:
+            return NotImplemented
+        return placed(embeddings, mask[..., 0], features)
+
+    def _written(self, embeddings: Any, mask: Any, features: Any) -> Any:
+        return NotImplemented
+
+    def _picked(self, tensor: Any, mask: Any) -> Any:
+        is_bool = isinstance(mask, Tensor) and mask.dtype == torch.bool
+        return _Rows(tensor, mask) if is_bool and mask.dim() == tensor.dim() == 3 else NotImplemented
+
+
+class _Splitting(_Merging):
+    """Besides, leave the features of all images in one piece: nothing is split by sizes that are data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers |= {
+            Tensor.split: _unsplit,
+            torch.split: _unsplit,
+            # `list` of the features of all images asks how many there are, and takes them apart; so does `tolist`.
+            Tensor.__len__: lambda tensor: 1 if _is_open(tensor) else NotImplemented,
+            Tensor.unbind: _unbound,
+        }
+
+
+def placed(embeddings: Any, mask: Any, features: Any) -> Any:
+    """Return embeddings with features in the marked places; without features they are left as they are.
+
+    If there are features, and not as many as places, an index is out of range: it is an error of the runtime.
+
+    Args:
+        embeddings: `(batch, sequence, channels)`.
+        mask: the places, `(batch, sequence)`, bool.
+        features: `(..., channels)`.
+    """
+    rows = features.reshape(-1, embeddings.shape[-1]).to(embeddings.dtype)
+    flat = mask.reshape(-1)
+    count = torch.full((), rows.shape[0], dtype=torch.int64, device=flat.device)
+    is_taken = flat & (count > 0)
+    # The row behind the last one is zeros, so that there is one to pick if there are no features.
+    index = torch.where(is_taken, flat.long().cumsum(0) - 1, count)
+    index = torch.where((count > 0) & (flat.sum() != count), count + 1, index)
+    padded = torch.cat([rows, rows.new_zeros(1, rows.shape[-1])])
+    picked = padded.index_select(0, index).reshape(embeddings.shape)
+    return torch.where(is_taken.reshape(mask.shape)[..., None], picked, embeddings)
+
+
+class _Rows:
+    """What a mask picks; its number is known to agree with any other, and nothing else is."""
+
+    def __init__(self, tensor: Any, mask: Any) -> None:
+        self._parts = tensor, mask
+
+    def numel(self) -> "_Number":
+        """Return a number that is equal to each."""
+        return _Number()
+
+    def __getattr__(self, name: str) -> Any:
+        tensor, mask = self._parts
+        return getattr(tensor.masked_select(mask), name)
+
+
+class _Number:
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = None  # type: ignore[assignment]  # What is equal to everything has no hash.
+
+
+class _Whole:
+    """The sizes of all images, whose number a graph does not know; they are good for a split alone."""
+
+    def item(self) -> "_Whole":
+        """Return what stands for every size."""
+        return self
+
+
+def _unsplit(tensor: Any, split_size: Any, dim: int = 0) -> Any:
+    is_whole = isinstance(split_size, (list, tuple)) and any(isinstance(size, _Whole) for size in split_size)
+    return (tensor,) if is_whole and dim == 0 else NotImplemented
+
+
+def _unbound(tensor: Any, dim: int = 0) -> Any:
+    if dim != 0 or not isinstance(tensor.shape[0], torch.SymInt):
+        return NotImplemented
+    if tensor.dim() == 1 and not tensor.is_floating_point():
+        return (_Whole(),)
+    return (tensor.flatten(0, 1),) if _is_open(tensor) else NotImplemented
+
+
+def _is_open(tensor: Any) -> bool:
+    """Say whether a tensor holds the features of any number of images, `(images, tokens, channels)`."""
+    return tensor.dim() == 3 and tensor.is_floating_point() and isinstance(tensor.shape[0], torch.SymInt)

@@ -1,0 +1,65 @@
+"""TODO"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def of_all_tokens(text: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a factory for models in which the type `text` is that of a text without images."""
+
+    def factory(original: Callable[..., Any]) -> Callable[..., Any]:
+        from ._tracing import is_traced
+
+        signature = inspect.signature(original)
+
+        def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given = signature.bind(self, *args, **kwargs)
+            types = given.arguments.get("token_type_ids")
+            if types is not None and is_traced(types):
+                given.arguments["token_type_ids"] = _completed(types, given.arguments, text)
+            return original(*given.args, **given.kwargs)
+
+        return forward
+
+    return factory
+
+
+def _completed(types: Any, given: Any, text: int) -> Any:
+    """Return the types of all tokens so far, `(batch, past + new)`; without images all are those of a text."""
+    import torch
+
+    pixels, cache = given.get("pixel_values"), given.get("past_key_values")
+    if pixels is not None:
+        count = torch.full((), pixels.shape[0], dtype=torch.int64, device=types.device)
+        types = torch.where(count > 0, types, text)
+    past = 0 if cache is None else cache.get_seq_length()
+    before = types.new_zeros(types.shape[0], past)
+    return torch.cat([before, types], dim=1)
+
+
+gemma3 = of_all_tokens(0)
+paligemma = of_all_tokens(1)
+
+_SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/{}"
+
+
+def _variant(name: str, prefix: str, releases: str, proof: str) -> PatchingSpec:
+    return PatchingSpec(
+        id=f"{name}-token-types",
+        targets=(f"transformers.models.{name}.modeling_{name}:{prefix}ForConditionalGeneration.forward",),
+        replacement=f"{__name__}:{name}",
+        requires=(f"transformers{releases}", "torch>=2.6"),
+        reason="The mask of images is made of the types of all tokens so far, and a call has those of its own.",
+        upstream=(_SOURCE.format("v5.23.0", f"{name}/modeling_{name}.py"),),
+        proofs=(proof,),
+        kind="wrap",
+    )
+
+
+SPECS = (
+    _variant("gemma3", "Gemma3", ">=4.53", "gemma3_image"),
+    _variant("paligemma", "PaliGemma", ">=5.0", "paligemma"),
+)
