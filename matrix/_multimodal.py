@@ -108,13 +108,15 @@ class MediaDecoder(TransformersDecoder):
         return {**shapes, **{name: dict(axes) for name, axes in self.axes.items() if name in inputs}}
 
     def _accepted(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of an eager call: one without items has neither them nor types of tokens."""
+        """Return the arguments of an eager call: without items it lacks them, and a later one types of tokens too."""
         given = super()._accepted(inputs)
-        if all(given[name].numel() for name in self.axes if name in given):
-            # A mask by types is made for everything so far.
-            kinds = {name: _whole(given[name], given["attention_mask"]) for name in ("token_type_ids",) if name in given}
-            return {**given, **kinds}
-        return {name: item for name, item in given.items() if name in TransformersDecoder._arguments}
+        has_items = all(given[name].numel() for name in self.axes if name in given)
+        names = [name for name in given if has_items or name not in self.axes]
+        if not has_items and given["attention_mask"].shape != given["input_ids"].shape:
+            names = [name for name in names if name in TransformersDecoder._arguments]
+        # A mask by types is made for everything so far.
+        mask = given["attention_mask"]
+        return {name: _whole(given[name], mask) if name == "token_type_ids" else given[name] for name in names}
 
 
 class LlavaDecoder(MediaDecoder):
@@ -128,9 +130,6 @@ class PaliGemmaDecoder(MediaDecoder):
 
     def types(self, tokens: Any) -> dict[str, Any]:
         return {"token_type_ids": torch.zeros_like(tokens)}
-
-    def dynamic_shapes(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        return super().dynamic_shapes(inputs)
 
 
 class Gemma3Decoder(MediaDecoder):
@@ -177,6 +176,11 @@ class Qwen2AudioDecoder(MediaDecoder):
             "input_features": torch.randn(total, 8, self._frames, generator=generator()),
             "feature_attention_mask": (torch.arange(self._frames) < lengths[:, None]).long(),
         }
+
+    def names(self, inputs: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Return the names in a file; the mask is handed back, and no output may have the name of an input."""
+        names, outputs = super().names(inputs)
+        return names, [*outputs, "output_attention_mask"]
 
     def _lengths(self, count: int) -> list[int]:
         return [self._frames - 5 * (place % 4) for place in range(count)]

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from ._modes import under
 
-SPLITTING = ("split_sizes", "num_real_images_per_batch")
+SPLITTING = ("split_sizes", "num_real_images_per_batch", "real_images_inds")
 """Names in the code of methods that split the features of all images, for others to put them together again."""
 
 
@@ -19,6 +19,11 @@ def merging(original: Callable[..., Any]) -> Callable[..., Any]:
     code = getattr(inspect.unwrap(original), "__code__", None)
     splits = code is not None and any(name in (*code.co_names, *code.co_varnames) for name in SPLITTING)
     return under(_Splitting if splits else _Merging, original)
+
+
+_REDUCTIONS = tuple(
+    getattr(owner, name) for owner in (Tensor, torch) for name in ("sum", "mean", "any", "all", "amax", "amin", "prod")
+)
 
 
 class _Merging(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
@@ -38,6 +43,8 @@ class _Merging(TorchFunctionMode):  # type: ignore[misc]  # torch has no types f
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         answer = self._answers.get(func)
+        if func in _REDUCTIONS:
+            args, kwargs = _counted_from_the_first(args, kwargs or {})
         result = NotImplemented if answer is None else answer(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {})) if result is NotImplemented else result
 
@@ -67,6 +74,19 @@ class _Splitting(_Merging):
             Tensor.__len__: lambda tensor: 1 if _is_open(tensor) else NotImplemented,
             Tensor.unbind: _unbound,
         }
+
+
+def _counted_from_the_first(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments of a reduction with axes that are not counted from the last one.
+
+    ONNX Runtime reduces nothing along a negative axis of a tensor without elements, and returns another shape.
+    """
+    rank, has_place = args[0].dim(), len(args) > 1
+    dim = args[1] if has_place else kwargs.get("dim")
+    if not isinstance(dim, (int, tuple, list)) or isinstance(dim, bool):
+        return args, kwargs
+    axes = dim % rank if isinstance(dim, int) else [axis % rank for axis in dim]
+    return ((args[0], axes, *args[2:]), kwargs) if has_place else (args, {**kwargs, "dim": axes})
 
 
 def placed(embeddings: Any, mask: Any, features: Any) -> Any:
@@ -116,6 +136,13 @@ class _Number:
     __hash__ = None  # type: ignore[assignment]  # What is equal to everything has no hash.
 
 
+class _Yes:
+    """What stands for all elements of a mask, where it is asked if there is one at all."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
 class _Whole:
     """The sizes of all images, whose number a graph does not know; they are good for a split alone."""
 
@@ -133,7 +160,7 @@ def _unbound(tensor: Any, dim: int = 0) -> Any:
     if dim != 0 or not isinstance(tensor.shape[0], torch.SymInt):
         return NotImplemented
     if tensor.dim() == 1 and not tensor.is_floating_point():
-        return (_Whole(),)
+        return (_Yes() if tensor.dtype == torch.bool else _Whole(),)
     return (tensor.flatten(0, 1),) if _is_open(tensor) else NotImplemented
 
 

@@ -14,6 +14,7 @@ SPECS = (
                 "special_image_mask",
                 "split_sizes",
                 "num_real_images_per_batch",
+                "real_images_inds",
             )
         ),
         replacement="exportcompat.patches._feature_merge:merging",

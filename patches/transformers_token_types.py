@@ -28,14 +28,14 @@ def of_all_tokens(text: int) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def _completed(types: Any, given: Any, text: int) -> Any:
-    """Return the types of all tokens so far, `(batch, past + new)`; without images all are those of a text."""
+    """Return the types of all tokens so far, `(batch, past + new)`; all are those of a text in a later call without images."""
     import torch
 
     pixels, cache = given.get("pixel_values"), given.get("past_key_values")
-    if pixels is not None:
-        count = torch.full((), pixels.shape[0], dtype=torch.int64, device=types.device)
-        types = torch.where(count > 0, types, text)
     past = 0 if cache is None else cache.get_seq_length()
+    images = 0 if pixels is None else pixels.shape[0]
+    counts = torch.stack([torch.full((), count, dtype=torch.int64) for count in (images, past)]).to(types.device)
+    types = torch.where((counts[0] > 0) | (counts[1] == 0), types, text)
     before = types.new_zeros(types.shape[0], past)
     return torch.cat([before, types], dim=1)
 
