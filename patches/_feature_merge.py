@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ._modes import under
+from ._tracing import is_traced
 
 SPLITTING = ("split_sizes", "num_real_images_per_batch", "real_images_inds")
 """Names in the code of methods that split the features of all images, for others to put them together again."""
@@ -16,9 +17,24 @@ SPLITTING = ("split_sizes", "num_real_images_per_batch", "real_images_inds")
 
 def merging(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method that splits, counts and places features without a question on data while it is traced."""
-    code = getattr(inspect.unwrap(original), "__code__", None)
-    splits = code is not None and any(name in (*code.co_names, *code.co_varnames) for name in SPLITTING)
-    return under(_Splitting if splits else _Merging, original)
+    code = inspect.unwrap(original).__code__
+    names = {*code.co_names, *code.co_varnames}
+    if code.co_name == "inputs_merger":
+        return _placing(original)
+    if "legacy_processing" in names and "audio_features_mask" in names:
+        return under(_Expanded, original)
+    return under(_Splitting if names & set(SPLITTING) else _Merging, original)
+
+
+def _placing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Idefics' method for this very purpose, which has been written in many ways."""
+
+    def inputs_merger(self: Any, input_ids: Any, inputs_embeds: Any, image_hidden_states: Any) -> Any:
+        if input_ids is None or not is_traced(inputs_embeds):
+            return original(self, input_ids, inputs_embeds, image_hidden_states)
+        return placed(inputs_embeds, input_ids == self.image_token_id, image_hidden_states)
+
+    return inputs_merger
 
 
 _REDUCTIONS = tuple(
@@ -31,11 +47,9 @@ class _Merging(TorchFunctionMode):  # type: ignore[misc]  # torch has no types f
 
     def __init__(self) -> None:
         super().__init__()
-        self._counts: list[Any] = []
         self._answers = {
             Tensor.masked_scatter: self._scattered,
             torch.masked_scatter: self._scattered,
-            Tensor.__setitem__: self._written,
             Tensor.__getitem__: self._picked,
             # ONNX has no `_is_all_true`.
             Tensor._is_all_true: Tensor.all,
@@ -54,12 +68,37 @@ class _Merging(TorchFunctionMode):  # type: ignore[misc]  # torch has no types f
             return NotImplemented
         return placed(embeddings, mask[..., 0], features)
 
-    def _written(self, embeddings: Any, mask: Any, features: Any) -> Any:
-        return NotImplemented
-
     def _picked(self, tensor: Any, mask: Any) -> Any:
         is_bool = isinstance(mask, Tensor) and mask.dtype == torch.bool
         return _Rows(tensor, mask) if is_bool and mask.dim() == tensor.dim() == 3 else NotImplemented
+
+
+class _Expanded(_Merging):
+    """Besides, take it that a text has a placeholder for each feature, and not one for each sound.
+
+    A text of the older kind has fewer placeholders than features, which `placed` refuses.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: list[Any] = []
+        self._answers |= {
+            Tensor.sum: self._counted,
+            Tensor.eq: self._compared,
+            Tensor.__eq__: self._compared,
+            Tensor.item: lambda tensor: _Number() if self._is_count(tensor) else NotImplemented,
+        }
+
+    def _counted(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        result = tensor.sum(*args, **kwargs)
+        self._counts += [result] if tensor.dtype == torch.bool else []
+        return result
+
+    def _compared(self, tensor: Any, other: Any) -> Any:
+        return False if self._is_count(tensor) and type(other) is int and other == 0 else NotImplemented
+
+    def _is_count(self, tensor: Any) -> bool:
+        return any(tensor is count for count in self._counts)
 
 
 class _Splitting(_Merging):

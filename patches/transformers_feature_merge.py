@@ -15,6 +15,8 @@ SPECS = (
                 "split_sizes",
                 "num_real_images_per_batch",
                 "real_images_inds",
+                "special_image_token_mask",
+                "block_offset",
             )
         ),
         replacement="exportcompat.patches._feature_merge:merging",

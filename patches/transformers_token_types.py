@@ -40,17 +40,31 @@ def _completed(types: Any, given: Any, text: int) -> Any:
     return torch.cat([before, types], dim=1)
 
 
+def gemma3_with_cache(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `forward` that hands the cache back, which it does only if it is told so."""
+    signature = inspect.signature(original)
+    completed = gemma3(original)
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs)
+        if given.arguments.get("use_cache") is None and given.arguments.get("past_key_values") is not None:
+            given.arguments["use_cache"] = True
+        return completed(*given.args, **given.kwargs)
+
+    return forward
+
+
 gemma3 = of_all_tokens(0)
 paligemma = of_all_tokens(1)
 
 _SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/{}"
 
 
-def _variant(name: str, prefix: str, releases: str, proof: str) -> PatchingSpec:
+def _variant(name: str, prefix: str, releases: str, proof: str, factory: str = "") -> PatchingSpec:
     return PatchingSpec(
         id=f"{name}-token-types",
         targets=(f"transformers.models.{name}.modeling_{name}:{prefix}ForConditionalGeneration.forward",),
-        replacement=f"{__name__}:{name}",
+        replacement=f"{__name__}:{factory or name}",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="The mask of images is made of the types of all tokens so far, and a call has those of its own.",
         upstream=(_SOURCE.format("v5.23.0", f"{name}/modeling_{name}.py"),),
@@ -60,6 +74,7 @@ def _variant(name: str, prefix: str, releases: str, proof: str) -> PatchingSpec:
 
 
 SPECS = (
-    _variant("gemma3", "Gemma3", ">=4.53", "gemma3_image"),
+    _variant("gemma3", "Gemma3", ">=4.52,<5.0", "gemma3_image", "gemma3_with_cache"),
+    _variant("gemma3", "Gemma3", ">=5.0", "gemma3_image"),
     _variant("paligemma", "PaliGemma", ">=5.0", "paligemma"),
 )
