@@ -108,6 +108,7 @@ class InputObserver:
                 return method(*args, **kwargs)
             return self._observe(method, args, kwargs)
 
+        watched.__signature__ = _without_features(inspect.signature(original))  # type: ignore[attr-defined]
         return watched
 
     def _observe(self, method: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -268,6 +269,12 @@ class InputObserver:
         names = [*self._variable(Parameter.POSITIONAL_ONLY), *before]
         args = [arguments.pop(name) for name in dict.fromkeys(names) if name in arguments]
         return (*args, *(item for name in variable for item in arguments.pop(name, ()))), arguments
+
+
+def _without_features(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature without the features of images: `generate` then hands over the images (5.18 and later)."""
+    kept = [parameter for name, parameter in signature.parameters.items() if name != "mm_encoder_outputs"]
+    return signature.replace(parameters=kept)
 
 
 def _dims(axes: dict[int, str] | None, dim: Any) -> dict[int, Any] | None:

@@ -126,11 +126,31 @@ def _scheduled(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors
     )
     model = observed.model
-    eager = EagerDecoder(model, observed.method, observed.signature, observed.aligned, decoder.inputs, width)
+    alone = _TextAlone(decoder, observed)
+    eager = EagerDecoder(model, observed.method, observed.signature, observed.aligned, alone.names.values(), width)
     for schedule in decoder_schedules():
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
         with kept(model):
-            yield from _guarded(str(schedule), run(decoder, eager, schedule, tolerance))
+            yield from _guarded(str(schedule), run(alone, eager, schedule, tolerance))
+
+
+class _TextAlone(OnnxDecoder):
+    """A decoder that is given a text alone; what else it takes is empty, as in a call that does not have it.
+
+    Attributes:
+        names: the observed name of each input; torch adds to that of one that is a result, too.
+    """
+
+    def __init__(self, decoder: OnnxDecoder, observed: Observed) -> None:
+        vars(self).update(vars(decoder))
+        self._observed = observed
+        self.names = matched(decoder.inputs, observed.aligned.trees, "the inputs")
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the logits and the cache; see `OnnxDecoder`."""
+        others = [name for name in self.names.values() if name not in inputs]
+        given = {**inputs, **_sample.absent(self._observed.aligned, self._observed.axes, others, inputs)}
+        return super().__call__({name: given[known] for name, known in self.names.items()}, cache)
 
 
 def _guarded(name: str, rows: Iterator[Discrepancy]) -> Iterator[Discrepancy]:
