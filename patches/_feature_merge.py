@@ -1,4 +1,4 @@
-"""The way of features into a text, answered so that a graph can be made: split by image, counted, put in their places."""
+"""The way of features into a text, as a graph can have it: split by image, counted, put in their places."""
 
 import inspect
 from collections.abc import Callable
@@ -120,10 +120,11 @@ def _counted_from_the_first(args: Any, kwargs: Any) -> tuple[Any, Any]:
 
     ONNX Runtime reduces nothing along a negative axis of a tensor without elements, and returns another shape.
     """
-    rank, has_place = args[0].dim(), len(args) > 1
+    has_place = len(args) > 1
     dim = args[1] if has_place else kwargs.get("dim")
-    if not isinstance(dim, (int, tuple, list)) or isinstance(dim, bool):
+    if not args or type(dim) not in (int, tuple, list) or not args[0].dim():
         return args, kwargs
+    rank = args[0].dim()
     axes = dim % rank if isinstance(dim, int) else [axis % rank for axis in dim]
     return ((args[0], axes, *args[2:]), kwargs) if has_place else (args, {**kwargs, "dim": axes})
 

@@ -1,4 +1,14 @@
-"""TODO"""
+"""The types of tokens, which say what attends to what, are those of a whole text, and a call has those of its own.
+
+Symptom: wrong numbers where images come in a later call, and for PaliGemma in every later call of several tokens.
+Cause: Gemma3 (from 4.53 on) and PaliGemma (from 5.0 on) look types up by position, so a call with a past needs those
+of the past too; `generate` passes them in the first call alone. PaliGemma takes a call for the first one if it has
+`pixel_values`, which a graph always has. From 4.52 to 4.57 Gemma3 hands its cache back only if it is told `use_cache`.
+What is done: while it is traced, types are taken for those of the tokens of the call, `(batch, sequence)`, and those of
+the past are added, which are of no consequence: a token attends to its whole past anyway. In a later call without
+images the types are those of a text. Gemma3 hands back the cache that it was given.
+Can go: when upstream takes the types of the tokens of a call.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -28,7 +38,7 @@ def of_all_tokens(text: int) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def _completed(types: Any, given: Any, text: int) -> Any:
-    """Return the types of all tokens so far, `(batch, past + new)`; all are those of a text in a later call without images."""
+    """Return the types of all tokens so far, `(batch, past + new)`; a later call without images has those of a text."""
     import torch
 
     pixels, cache = given.get("pixel_values"), given.get("past_key_values")
@@ -66,7 +76,7 @@ def _variant(name: str, prefix: str, releases: str, proof: str, factory: str = "
         targets=(f"transformers.models.{name}.modeling_{name}:{prefix}ForConditionalGeneration.forward",),
         replacement=f"{__name__}:{factory or name}",
         requires=(f"transformers{releases}", "torch>=2.6"),
-        reason="The mask of images is made of the types of all tokens so far, and a call has those of its own.",
+        reason="What attends to what is looked up in the types of all tokens so far, and a call has its own: wrong.",
         upstream=(_SOURCE.format("v5.23.0", f"{name}/modeling_{name}.py"),),
         proofs=(proof,),
         kind="wrap",
