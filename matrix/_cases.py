@@ -221,6 +221,38 @@ def _towers() -> Iterator[Case]:
     )
 
 
+def _make_media(name: str) -> Any:
+    from ._multimodal import make_media
+
+    return make_media(name)
+
+
+def _has_media(name: str) -> bool:
+    from ._multimodal import exists
+
+    return exists(name)
+
+
+def _compare_media(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+    from ._multimodal import compare_media
+
+    return compare_media(path, make)
+
+
+def _with_media() -> Iterator[Case]:
+    """Yield the models that see images or hear sounds, each as one graph for all of its calls."""
+    titles = {
+        "gemma3_image": "Gemma3 with images, window 8",
+        "idefics3": "Idefics3",
+        "llava": "LLaVA",
+        "paligemma": "PaliGemma",
+        "qwen2_audio": "Qwen2-Audio",
+    }
+    for name, title in titles.items():
+        make, has = partial(_make_media, name), partial(_has_media, name)
+        yield Case(name, title, make, has, compare=_compare_media, sources=("_multimodal.py",))
+
+
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 EAGER = "_eager"
 """What is added to the name of a case whose model has the attention implementation `eager`."""
@@ -264,6 +296,7 @@ _ALL = (
     *_pairs(),
     *_encoders(),
     *_towers(),
+    *_with_media(),
     Case("stateful_gpt", "tiny GPT that stores a tensor", partial(make_tiny_gpt, "stateful")),
     Case("buffered_gpt", "tiny GPT with a buffer that is a parameter", partial(make_tiny_gpt, "buffered")),
     Case("open_gpt", "tiny GPT that takes its cache through **kwargs", partial(make_tiny_gpt, "open")),

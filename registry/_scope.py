@@ -113,17 +113,20 @@ class _Entry:
         self._journal: list[Patch] = []
         self._held: set[Hashable] = set()
         self._watched: list[Decision] = []
-        self._named: frozenset[str] = frozenset()
+        self._named: set[str] = set()
         self._executed: set[str] = set()
         self._warnings: list[str] = []
 
     def begin(self, include: Collection[str] | None, exclude: Collection[str]) -> None:
         environment = Environment()
         decisions = plan(self._registry, environment, include=include, exclude=exclude)
+        # Of those that are not asked for, too: whether a place is free must not differ from scope to scope.
+        every = plan(self._registry, environment) if include is not None or exclude else decisions
+        self._named = {
+            place.text for item in every if item.applies for place in item.spec.places if not place.is_spread
+        }
         self.report.versions = {name: str(found) if found else None for name, found in environment.items()}
         self._watched = [decision for decision in decisions if decision.applies]
-        places = (target for decision in self._watched for target in decision.spec.places)
-        self._named = frozenset(target.text for target in places if not target.is_spread)
         WATCH.listen(self.imported)
         # The listing comes after the listener, so that no module is imported unseen.
         modules = list(sys.modules.values())
@@ -205,9 +208,10 @@ class _Entry:
             target.require_module()
             if self._must_wait(decision.spec.id, target):
                 return []
-        # A place that some spec names is that spec's, whoever else would come upon it.
-        others = self._named if target.is_spread else frozenset()
-        slots = [slot for slot in target.slots(modules) if self._concerns(slot) and slot.label not in others]
+        slots = [slot for slot in target.slots(modules) if self._concerns(slot)]
+        if target.is_spread:
+            # A place that another spec names belongs to that one.
+            slots = [slot for slot in slots if slot.label not in self._named]
         if not slots:
             return []
         factory = _factory(decision.spec)

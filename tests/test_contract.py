@@ -20,7 +20,12 @@ from exportcompat.registry._slots import AttributeSlot, ItemSlot, PytreeSlot, Sl
 pytestmark = pytest.mark.filterwarnings("ignore::exportcompat.registry.DriftWarning")
 
 # What the specs are about; a decorator is about the modules that use it.
-MODULES = ["torch.export._trace", "transformers", "transformers.models.phi3.modeling_phi3"]
+MODULES = [
+    "torch.export._trace",
+    "transformers",
+    "transformers.models.phi3.modeling_phi3",
+    "transformers.models.idefics3.modeling_idefics3",
+]
 TABLES = [
     ("torch.utils._pytree", "SUPPORTED_NODES"),
     ("torch.utils._pytree", "SUPPORTED_SERIALIZED_TYPES"),

@@ -4,15 +4,17 @@ import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from exportcompat import apply_patches
 from exportcompat.registry import (
     AttributeMissingError,
     ClassMissingError,
     ModuleMissingError,
+    Registry,
     SpecError,
     TargetError,
     parse_target,
@@ -284,3 +286,26 @@ def test_mentioning_sees_what_a_module_has_added_by_its_end(mentioning: ModuleTy
     assert len(target.slots([mentioning])) == 1
     mentioning.Attribute, mentioning.__spec__ = added, None  # type: ignore[attr-defined]
     assert len(target.slots([mentioning])) == 2
+
+
+@pytest.mark.parametrize("exclude", [(), ("named",)])
+def test_a_place_that_another_spec_names_is_left_to_it(
+    fakepkg: ModuleType,
+    make_module: Callable[..., ModuleType],
+    make_spec: Callable[..., Any],
+    exclude: tuple[str, ...],
+) -> None:
+    """Whether it is applied or not: what one scope may hold must not depend on another one around it."""
+    functions = ("f", "g")
+    methods = {name: FunctionType(method.__code__, globals()) for name in functions}
+    users = type("Users", (), {"__module__": "fakepkg.users", **methods})
+    make_module("fakepkg.users", Users=users)
+    specs = [make_spec("mentioning(fakepkg:wanted)", id="spread"), make_spec("fakepkg.users:Users.f", id="named")]
+    with apply_patches(registry=Registry(specs), exclude=exclude) as report:
+        changed = [name for name in functions if getattr(users, name) is not methods[name]]
+    assert changed == [name for name in functions if not exclude or name == "g"]
+    assert sorted(report.applied) == sorted({"spread", "named"} - set(exclude))
+
+
+def method(self: Any, wanted: Any) -> Any:
+    return wanted

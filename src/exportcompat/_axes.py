@@ -26,6 +26,11 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("position_ids", 3): {1: BATCH, 2: SEQUENCE},
     ("encoder_hidden_states", 3): {0: BATCH, 1: STATES},
     ("encoder_attention_mask", 2): {0: BATCH, 1: ALL_STATES},
+    ("token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
+    ("mm_token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
+    # Any number of images, or of parts of an image, for each text.
+    ("pixel_values", 5): {1: "images"},
+    ("pixel_attention_mask", 4): {1: "images"},
 }
 _CACHE_LEAVES = ("key", "value", "0", "1")
 
@@ -98,10 +103,12 @@ def _dynamic(
 def absent_axis(aligned: Aligned, path: str) -> int | None:
     """Return the axis that has size 0 where a call does not have the tensor; None for a state, which begins as zeros.
 
-    It is the past of a cache, and else the first: no images, no segments.
+    It is the past of a cache, and else the first: no images, no segments. What goes with each token is zeros.
     """
     if aligned.argument(path) == PAST_ARGUMENT:
         return past_axis(aligned, path)
+    if aligned.is_decoder and SEQUENCE in _roles(aligned, path).values():
+        return None
     return 0 if aligned.donors[path].dim() else None
 
 

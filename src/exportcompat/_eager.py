@@ -22,6 +22,8 @@ def output_names(aligned: Aligned) -> dict[str, str]:
     }
     if not aligned.is_decoder:
         return names
+    # A result that is also an argument cannot have its name.
+    names = {path: f"output_{name}" if name in aligned.trees else name for path, name in names.items()}
     cache = _cache(aligned)
     past = [name for path, name in aligned.names().items() if aligned.argument(path) == PAST_ARGUMENT]
     if cache is not None:
@@ -73,8 +75,10 @@ class EagerDecoder:
         torch = require("torch", "torch")
         if cache is None and not self._makes_cache:
             cache = self._empty(inputs["input_ids"].shape[0])
+        tokens = {} if cache is not None else {"token_type_ids": torch.zeros_like(inputs["input_ids"])}
         # The model may be on another device than the comparison.
-        given = {name: inputs[name].to(self._device) for name in self._inputs if name in inputs}
+        given = {**tokens, **inputs}
+        given = {name: given[name].to(self._device) for name in self._inputs if name in given}
         with torch.no_grad():
             result = self._call(**given, **self._constants, **({} if cache is None else {PAST_ARGUMENT: cache}))
         logits, past = (result[int(key) if key.isdigit() else key] for key in self._keys)

@@ -113,6 +113,7 @@ class InputObserver:
             return self._observe(method, signature, args, kwargs)
 
         signature = inspect.signature(original)
+        watched.__signature__ = _without_features(signature)  # type: ignore[attr-defined]
         return watched
 
     def _observe(
@@ -293,6 +294,12 @@ def _whole(model: Any) -> Any:
     """Return the module whose calls are watched."""
     part = _part(model)
     return model if part is None else part.model
+
+
+def _without_features(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature without the features of images: `generate` then hands over the images (5.18 and later)."""
+    kept = [parameter for name, parameter in signature.parameters.items() if name != "mm_encoder_outputs"]
+    return signature.replace(parameters=kept)
 
 
 def _dims(axes: dict[int, str] | None, dim: Any) -> dict[int, Any] | None:

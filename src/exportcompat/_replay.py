@@ -1,8 +1,7 @@
 """Run what was observed once more, through an exported file, and the schedule of decoders behind it."""
 
-import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import Signature
 from pathlib import Path
@@ -128,7 +127,8 @@ def _scheduled(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors
     )
     model = observed.model
-    eager = EagerDecoder(model, observed.method, observed.signature, observed.aligned, decoder.inputs, width)
+    known = list(decoder.names.values())
+    eager = EagerDecoder(model, observed.method, observed.signature, observed.aligned, known, width)
     for schedule in decoder_schedules():
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
         with kept(model):

@@ -3,7 +3,7 @@
 A size of 0 or 1 answers questions that another size answers differently, and the answer stays in the graph.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ._align import Aligned
@@ -37,6 +37,12 @@ def call(aligned: Aligned, axes: Axes, index: int) -> dict[str, Any]:
     tensors = aligned.calls[index]
     sizes = _measured(axes, tensors)
     return {path: tensors[path] if path in tensors else _absent(aligned, axes, path, sizes) for path in aligned.paths}
+
+
+def absent(aligned: Aligned, axes: Axes, paths: Iterable[str], tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a call with `tensors` does not have, by path: empty, or zeros where it goes with each token."""
+    sizes = _measured(axes, tensors)
+    return {path: _absent(aligned, axes, path, sizes) for path in paths}
 
 
 def build(aligned: Aligned, tensors: Mapping[str, Any]) -> dict[str, Any]:

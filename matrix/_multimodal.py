@@ -1,0 +1,368 @@
+"""Decoders that see images or hear sounds: built whole from configurations, with random weights.
+
+One graph serves the first call, which has images or sounds, and the later ones, which have a text alone. Where an item
+goes is said in one place, `prompt`: each item has as many placeholders in the text as the model makes features of it,
+with a token of text between two items, and rows with fewer of them have padding on the left.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from exportcompat._decoder import LOGITS, OnnxDecoder
+from exportcompat._discrepancy import Discrepancy, measure
+from exportcompat._verify import same_tokens
+
+from ._decoders import Decoder, Sample, TransformersDecoder, generator
+from ._models import SIZES
+
+PLACEHOLDER = 127
+"""The token in place of which features go; texts are made of the tokens below it."""
+
+_SIDE = 16
+_VISION: Mapping[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "image_size": _SIDE,
+    "initializer_range": 0.2,
+}
+_AUDIO: Mapping[str, Any] = {
+    "d_model": 32,
+    "encoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "encoder_ffn_dim": 64,
+    "num_mel_bins": 8,
+    "max_source_positions": 12,
+    "initializer_range": 0.2,
+}
+_GEMMA = {**SIZES, "head_dim": 8, "vocab_size": 128}
+
+
+class MediaDecoder(TransformersDecoder):
+    """A model of transformers that takes images or sounds in some calls.
+
+    Attributes:
+        axes: the dynamic axes of what is beside the text.
+        first_position: the position of the first token.
+    """
+
+    vocabulary = PLACEHOLDER
+    axes: Mapping[str, Mapping[int, str]] = {"pixel_values": {0: "images"}}
+    first_position = 0
+    _arguments = (
+        *TransformersDecoder._arguments,
+        "token_type_ids",
+        "pixel_values",
+        "pixel_attention_mask",
+        "input_features",
+        "feature_attention_mask",
+    )
+
+    def features(self, counts: Sequence[int]) -> list[list[int]]:
+        """Return how many features each item of each row has, given the number of items of each row."""
+        return [[4] * count for count in counts]
+
+    def media(self, counts: Sequence[int]) -> dict[str, Any]:
+        """Return the images or sounds of a call; tensors without elements where there are none."""
+        return {"pixel_values": torch.randn(sum(counts), 3, _SIDE, _SIDE, generator=generator())}
+
+    def types(self, tokens: Any) -> dict[str, Any]:
+        """Return what else goes with each token, `(batch, sequence)`."""
+        return {}
+
+    def prompt(self, counts: Sequence[int], text: int, past: Any) -> dict[str, Any]:
+        """Return a call besides the cache.
+
+        Args:
+            counts: number of items of each row.
+            text: tokens of text that each row has at least.
+            past: the mask of the tokens before, `(batch, past)`, int64.
+        """
+        draw = generator()
+        rows = [_row(sizes, text + place, draw) for place, sizes in enumerate(self.features(counts))]
+        width = max(map(len, rows))
+        tokens = torch.tensor([[0] * (width - len(row)) + row for row in rows])
+        mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+        return self.call(tokens, torch.cat([past, mask], 1), counts)
+
+    def call(self, tokens: Any, mask: Any, counts: Sequence[int]) -> dict[str, Any]:
+        """Return a call besides the cache, given tokens, `(batch, new)`, and mask, `(batch, past + new)`."""
+        positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -tokens.shape[1] :] + self.first_position
+        text = {"input_ids": tokens, "attention_mask": mask, "position_ids": positions.contiguous()}
+        return super()._accepted({**text, **self.types(tokens), **self.media(counts)})
+
+    def sample(self, sample: Sample) -> dict[str, Any]:
+        past = torch.ones(sample.batch, sample.past or 0, dtype=torch.int64)
+        inputs = self.prompt([1] * sample.batch, sample.new, past)
+        cache = {} if sample.past is None else {self.past_argument: self.cache(sample.batch, sample.past)}
+        return {**inputs, **cache}
+
+    def dynamic_shapes(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        shapes = super().dynamic_shapes(inputs)
+        return {**shapes, **{name: dict(axes) for name, axes in self.axes.items() if name in inputs}}
+
+    def _accepted(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of an eager call: without items it lacks them, and a later one types of tokens too."""
+        given = super()._accepted(inputs)
+        has_items = all(given[name].numel() for name in self.axes if name in given)
+        names = [name for name in given if has_items or name not in self.axes]
+        if not has_items and given["attention_mask"].shape != given["input_ids"].shape:
+            names = [name for name in names if name in TransformersDecoder._arguments]
+        # A mask by types is made for everything so far.
+        mask = given["attention_mask"]
+        return {name: _whole(given[name], mask) if name == "token_type_ids" else given[name] for name in names}
+
+
+class LlavaDecoder(MediaDecoder):
+    """LLaVA: 4 patches of each image, without the one that stands for all."""
+
+
+class PaliGemmaDecoder(MediaDecoder):
+    """PaliGemma: 4 patches of each image; positions begin with 1, and a prompt attends to all of itself."""
+
+    first_position = 1
+
+    def types(self, tokens: Any) -> dict[str, Any]:
+        return {"token_type_ids": torch.zeros_like(tokens)}
+
+
+class Gemma3Decoder(MediaDecoder):
+    """Gemma3: 16 patches of each image, pooled to 4 tokens that attend to each other."""
+
+    def types(self, tokens: Any) -> dict[str, Any]:
+        return {"token_type_ids": (tokens == PLACEHOLDER).long()}
+
+
+class Idefics3Decoder(MediaDecoder):
+    """Idefics3: 16 patches of each image, shuffled to 4; rows with fewer images have images of zeros."""
+
+    axes: Mapping[str, Mapping[int, str]] = {
+        "pixel_values": {0: "image_batch", 1: "images"},
+        "pixel_attention_mask": {0: "image_batch", 1: "images"},
+    }
+
+    def media(self, counts: Sequence[int]) -> dict[str, Any]:
+        shape = (len(counts), max(counts), 3, _SIDE, _SIDE)
+        pixels = torch.randn(shape, generator=generator())
+        mask = torch.ones(len(counts), max(counts), _SIDE, _SIDE, dtype=torch.int64)
+        # Every second image is narrower than the others.
+        mask[:, 1::2, :, _SIDE - 4 :] = 0
+        for place, count in enumerate(counts):
+            pixels[place, count:] = 0
+            mask[place, count:] = 0
+        return {"pixel_values": pixels, "pixel_attention_mask": mask}
+
+
+class Qwen2AudioDecoder(MediaDecoder):
+    """Qwen2-Audio: sounds of 24 frames at most, a feature for 4 of them."""
+
+    axes: Mapping[str, Mapping[int, str]] = {"input_features": {0: "sounds"}, "feature_attention_mask": {0: "sounds"}}
+    _frames = 24
+
+    def features(self, counts: Sequence[int]) -> list[list[int]]:
+        lengths = iter(self._lengths(sum(counts)))
+        return [[((next(lengths) - 1) // 2 - 1) // 2 + 1 for _ in range(count)] for count in counts]
+
+    def media(self, counts: Sequence[int]) -> dict[str, Any]:
+        total = sum(counts)
+        lengths = torch.tensor(self._lengths(total), dtype=torch.int64)
+        return {
+            "input_features": torch.randn(total, 8, self._frames, generator=generator()),
+            "feature_attention_mask": (torch.arange(self._frames) < lengths[:, None]).long(),
+        }
+
+    def names(self, inputs: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Return the names in a file; the mask is handed back, and no output may have the name of an input."""
+        names, outputs = super().names(inputs)
+        return names, [*outputs, "output_attention_mask"]
+
+    def _lengths(self, count: int) -> list[int]:
+        return [self._frames - 5 * (place % 4) for place in range(count)]
+
+
+def _row(sizes: Sequence[int], text: int, draw: Any) -> list[int]:
+    """Return a row of tokens: a text with items in it, one token of text behind each."""
+    tokens: list[int] = torch.randint(3, PLACEHOLDER, (text + len(sizes),), generator=draw).tolist()
+    row = tokens[: text // 2]
+    for size, between in zip(sizes, tokens[text:], strict=True):
+        row += [PLACEHOLDER] * size + [between]
+    return row + tokens[text // 2 : text]
+
+
+def _whole(types: Any, mask: Any) -> Any:
+    """Return types of all tokens so far, `(batch, past + new)`; those before are a text."""
+    return torch.nn.functional.pad(types, (mask.shape[1] - types.shape[1], 0))
+
+
+_FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
+    "llava": (
+        LlavaDecoder,
+        "Llava",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            "image_token_index": PLACEHOLDER,
+        },
+    ),
+    "paligemma": (
+        PaliGemmaDecoder,
+        "PaliGemma",
+        {
+            "text_config": {"model_type": "gemma", **_GEMMA},
+            "vision_config": {"model_type": "siglip_vision_model", "patch_size": 8, **_VISION},
+            "projection_dim": 32,
+            "image_token_index": PLACEHOLDER,
+        },
+    ),
+    "gemma3_image": (
+        Gemma3Decoder,
+        "Gemma3",
+        {
+            "text_config": {
+                "model_type": "gemma3_text",
+                **_GEMMA,
+                "sliding_window": 8,
+                "sliding_window_pattern": 2,
+                "layer_types": ["sliding_attention", "full_attention"],
+                "query_pre_attn_scalar": 8,
+            },
+            "vision_config": {"model_type": "siglip_vision_model", "patch_size": 4, **_VISION},
+            "mm_tokens_per_image": 4,
+            "image_token_index": PLACEHOLDER,
+        },
+    ),
+    "idefics3": (
+        Idefics3Decoder,
+        "Idefics3",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "vision_config": {"model_type": "idefics3_vision", "patch_size": 4, **_VISION},
+            "scale_factor": 2,
+            "image_token_id": PLACEHOLDER,
+        },
+    ),
+    "smolvlm": (
+        Idefics3Decoder,
+        "SmolVLM",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "vision_config": {"model_type": "smolvlm_vision", "patch_size": 4, **_VISION},
+            "scale_factor": 2,
+            "image_token_id": PLACEHOLDER,
+        },
+    ),
+    "qwen2_audio": (
+        Qwen2AudioDecoder,
+        "Qwen2Audio",
+        {
+            "text_config": {"model_type": "qwen2", **SIZES},
+            "audio_config": {"model_type": "qwen2_audio_encoder", **_AUDIO},
+            "audio_token_index": PLACEHOLDER,
+        },
+    ),
+}
+"""The decoder, the prefix of the classes and the configuration of each family."""
+
+
+def exists(name: str) -> bool:
+    """Say whether the installed transformers has a family."""
+    import transformers
+
+    return hasattr(transformers, f"{_FAMILIES[name][1]}ForConditionalGeneration")
+
+
+def make_media(name: str) -> Decoder:
+    """Build a model.
+
+    Args:
+        name: a family, such as `llava`.
+    """
+    import transformers
+
+    decoder, prefix, settings = _FAMILIES[name]
+    config = getattr(transformers, f"{prefix}Config")(**settings, pad_token_id=0)
+    model = getattr(transformers, f"{prefix}ForConditionalGeneration")(config)
+    for parameter in model.parameters():
+        if not parameter.any():
+            # Some projections begin as zeros, with which no image would be seen.
+            torch.nn.init.normal_(parameter, std=0.2)
+    return decoder(model)
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Calls on one cache that begins empty.
+
+    Attributes:
+        calls: for each call the number of items of each row, or how many tokens of text come without any.
+        has_placeholder: a text without items has the placeholder in it, as a model may generate it.
+    """
+
+    calls: tuple[tuple[int, ...] | int, ...]
+    has_placeholder: bool = False
+
+    def __str__(self) -> str:
+        return f"items or new tokens {', '.join(map(str, self.calls))}"
+
+
+TALKS = (
+    Talk(((1,), 1, 1, 3, 1)),
+    Talk(((2,), 5, 1)),
+    Talk(((3, 1, 2), 1, 4, 1)),
+    Talk(((1, 1, 1), 3, 1, 12, 1)),
+    Talk(((2, 0, 1), 1, 2)),
+    Talk(((0,), 1, 3)),
+    Talk(((0, 0, 0), 1, 12, 1)),
+    Talk(((1,), 2, (2,), 1)),
+    Talk(((1, 2), 1, (2, 1), 3)),
+    Talk(((1, 2), 3, 1), has_placeholder=True),
+)
+"""1 to 6 items, rows with and without padding, texts alone from the first call on, and items in a later call."""
+
+
+def compare_media(path: Path, make: Any) -> list[Discrepancy]:
+    """Run every talk through the file and through a fresh model.
+
+    Args:
+        path: an ONNX file with the interface of a decoder.
+        make: makes the model.
+    """
+    file = OnnxDecoder(path)
+    return [row for talk in TALKS for row in _run(file, make(), talk)]
+
+
+def _run(file: OnnxDecoder, subject: MediaDecoder, talk: Talk) -> Iterator[Discrepancy]:
+    rows = len(talk.calls[0]) if isinstance(talk.calls[0], tuple) else 1
+    cache, eager_cache, draw = file.empty_cache(rows), None, generator()
+    past = torch.ones(rows, 0, dtype=torch.int64)
+    for place, call in enumerate(talk.calls):
+        inputs = subject.prompt(call, 5, past) if isinstance(call, tuple) else _text(subject, call, past, draw, talk)
+        begin = time.perf_counter()
+        found, cache = file(inputs, cache)
+        middle = time.perf_counter()
+        wanted, eager_cache = subject(inputs, eager_cache)
+        times = {"onnx_ms": 1000 * (middle - begin), "torch_ms": 1000 * (time.perf_counter() - middle)}
+        yield _compared(f"{talk}; call {place + 1}", inputs, found, wanted, times)
+        past = inputs["attention_mask"]
+
+
+def _text(subject: MediaDecoder, new: int, past: Any, draw: Any, talk: Talk) -> dict[str, Any]:
+    rows = past.shape[0]
+    tokens = torch.randint(3, PLACEHOLDER, (rows, new), generator=draw)
+    if talk.has_placeholder:
+        tokens[0, 0] = PLACEHOLDER
+    return subject.call(tokens, torch.cat([past, torch.ones_like(tokens)], 1), [0] * rows)
+
+
+def _compared(name: str, inputs: Mapping[str, Any], found: Any, wanted: Any, times: Mapping[str, Any]) -> Discrepancy:
+    fields = measure({LOGITS: found}, {LOGITS: wanted})
+    same = not fields.get("error") and same_tokens(found, wanted)
+    fields["success"] = fields.get("success", False) and same
+    shapes = {name: tuple(tensor.shape) for name, tensor in inputs.items()}
+    return Discrepancy(call=name, same_tokens=same, inputs=shapes, **times, **fields)

@@ -1,0 +1,209 @@
+"""The way of features into a text, as a graph can have it: split by image, counted, put in their places."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from ._modes import under
+from ._tracing import is_traced
+
+SPLITTING = ("split_sizes", "num_real_images_per_batch", "real_images_inds")
+"""Names in the code of methods that split the features of all images, for others to put them together again."""
+
+
+def merging(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that splits, counts and places features without a question on data while it is traced."""
+    code = inspect.unwrap(original).__code__
+    names = {*code.co_names, *code.co_varnames}
+    if code.co_name == "inputs_merger":
+        return _placing(original)
+    if "legacy_processing" in names and "audio_features_mask" in names:
+        return under(_Expanded, original)
+    return under(_Splitting if names & set(SPLITTING) else _Merging, original)
+
+
+def _placing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Idefics' method for this very purpose, which has been written in many ways."""
+
+    def inputs_merger(self: Any, input_ids: Any, inputs_embeds: Any, image_hidden_states: Any) -> Any:
+        if input_ids is None or not is_traced(inputs_embeds):
+            return original(self, input_ids, inputs_embeds, image_hidden_states)
+        return placed(inputs_embeds, input_ids == self.image_token_id, image_hidden_states)
+
+    return inputs_merger
+
+
+_REDUCTIONS = tuple(
+    getattr(owner, name) for owner in (Tensor, torch) for name in ("sum", "mean", "any", "all", "amax", "amin", "prod")
+)
+
+
+class _Merging(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
+    """Place features by their number, and take it that they are as many as their places; `placed` makes sure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers = {
+            Tensor.masked_scatter: self._scattered,
+            torch.masked_scatter: self._scattered,
+            Tensor.__getitem__: self._picked,
+            # ONNX has no `_is_all_true`.
+            Tensor._is_all_true: Tensor.all,
+        }
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        answer = self._answers.get(func)
+        if func in _REDUCTIONS:
+            args, kwargs = _counted_from_the_first(args, kwargs or {})
+        result = NotImplemented if answer is None else answer(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {})) if result is NotImplemented else result
+
+    def _scattered(self, embeddings: Any, mask: Any, features: Any) -> Any:
+        is_row = mask.dim() == embeddings.dim() == 3 and (mask.shape[-1] == 1 or mask.stride(-1) == 0)
+        if not is_row or features.shape[-1] != embeddings.shape[-1]:
+            return NotImplemented
+        return placed(embeddings, mask[..., 0], features)
+
+    def _picked(self, tensor: Any, mask: Any) -> Any:
+        is_bool = isinstance(mask, Tensor) and mask.dtype == torch.bool
+        return _Rows(tensor, mask) if is_bool and mask.dim() == tensor.dim() == 3 else NotImplemented
+
+
+class _Expanded(_Merging):
+    """Besides, take it that a text has a placeholder for each feature, and not one for each sound.
+
+    A text of the older kind has fewer placeholders than features, which `placed` refuses.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: list[Any] = []
+        self._answers |= {
+            Tensor.sum: self._counted,
+            Tensor.eq: self._compared,
+            Tensor.__eq__: self._compared,
+            Tensor.item: lambda tensor: _Number() if self._is_count(tensor) else NotImplemented,
+        }
+
+    def _counted(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        result = tensor.sum(*args, **kwargs)
+        self._counts += [result] if tensor.dtype == torch.bool else []
+        return result
+
+    def _compared(self, tensor: Any, other: Any) -> Any:
+        return False if self._is_count(tensor) and type(other) is int and other == 0 else NotImplemented
+
+    def _is_count(self, tensor: Any) -> bool:
+        return any(tensor is count for count in self._counts)
+
+
+class _Splitting(_Merging):
+    """Besides, leave the features of all images in one piece: nothing is split by sizes that are data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers |= {
+            Tensor.split: _unsplit,
+            torch.split: _unsplit,
+            # `list` of the features of all images asks how many there are, and takes them apart; so does `tolist`.
+            Tensor.__len__: lambda tensor: 1 if _is_open(tensor) else NotImplemented,
+            Tensor.unbind: _unbound,
+        }
+
+
+def _counted_from_the_first(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments of a reduction with axes that are not counted from the last one.
+
+    ONNX Runtime reduces nothing along a negative axis of a tensor without elements, and returns another shape.
+    """
+    has_place = len(args) > 1
+    dim = args[1] if has_place else kwargs.get("dim")
+    if not args or type(dim) not in (int, tuple, list) or not args[0].dim():
+        return args, kwargs
+    rank = args[0].dim()
+    axes = dim % rank if isinstance(dim, int) else [axis % rank for axis in dim]
+    return ((args[0], axes, *args[2:]), kwargs) if has_place else (args, {**kwargs, "dim": axes})
+
+
+def placed(embeddings: Any, mask: Any, features: Any) -> Any:
+    """Return embeddings with features in the marked places; without features they are left as they are.
+
+    If there are features, and not as many as places, an index is out of range: it is an error of the runtime.
+
+    Args:
+        embeddings: `(batch, sequence, channels)`.
+        mask: the places, `(batch, sequence)`, bool.
+        features: `(..., channels)`.
+    """
+    rows = features.reshape(-1, embeddings.shape[-1]).to(embeddings.dtype)
+    flat = mask.reshape(-1)
+    count = torch.full((), rows.shape[0], dtype=torch.int64, device=flat.device)
+    is_taken = flat & (count > 0)
+    # The row behind the last one is zeros, so that there is one to pick if there are no features.
+    index = torch.where(is_taken, flat.long().cumsum(0) - 1, count)
+    index = torch.where((count > 0) & (flat.sum() != count), count + 1, index)
+    padded = torch.cat([rows, rows.new_zeros(1, rows.shape[-1])])
+    picked = padded.index_select(0, index).reshape(embeddings.shape)
+    return torch.where(is_taken.reshape(mask.shape)[..., None], picked, embeddings)
+
+
+class _Rows:
+    """What a mask picks; its number is known to agree with any other, and nothing else is."""
+
+    def __init__(self, tensor: Any, mask: Any) -> None:
+        self._parts = tensor, mask
+
+    def numel(self) -> "_Number":
+        """Return a number that is equal to each."""
+        return _Number()
+
+    def __getattr__(self, name: str) -> Any:
+        tensor, mask = self._parts
+        return getattr(tensor.masked_select(mask), name)
+
+
+class _Number:
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = None  # type: ignore[assignment]  # What is equal to everything has no hash.
+
+
+class _Yes:
+    """What stands for all elements of a mask, where it is asked if there is one at all."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class _Whole:
+    """The sizes of all images, whose number a graph does not know; they are good for a split alone."""
+
+    def item(self) -> "_Whole":
+        """Return what stands for every size."""
+        return self
+
+
+def _unsplit(tensor: Any, split_size: Any, dim: int = 0) -> Any:
+    is_whole = isinstance(split_size, (list, tuple)) and any(isinstance(size, _Whole) for size in split_size)
+    return (tensor,) if is_whole and dim == 0 else NotImplemented
+
+
+def _unbound(tensor: Any, dim: int = 0) -> Any:
+    if dim != 0 or not isinstance(tensor.shape[0], torch.SymInt):
+        return NotImplemented
+    if tensor.dim() == 1 and not tensor.is_floating_point():
+        return (_Yes() if tensor.dtype == torch.bool else _Whole(),)
+    return (tensor.flatten(0, 1),) if _is_open(tensor) else NotImplemented
+
+
+def _is_open(tensor: Any) -> bool:
+    """Say whether a tensor holds the features of any number of images, `(images, tokens, channels)`."""
+    return tensor.dim() == 3 and tensor.is_floating_point() and isinstance(tensor.shape[0], torch.SymInt)

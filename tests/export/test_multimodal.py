@@ -1,0 +1,89 @@
+"""Models with images: the snippet of the README, and what a graph does with features that are too many or too few."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="an export needs torch")
+pytest.importorskip("transformers.models.gemma3", reason="the model is one of transformers")
+pytest.importorskip("onnxruntime", reason="the file is run")
+
+from exportcompat import InputObserver, apply_patches
+from exportcompat._session import OnnxFile
+from exportcompat.matrix._cases import find_case
+from exportcompat.patches._feature_merge import placed
+
+STORED = 3
+
+
+def observed(name: str) -> tuple[Any, InputObserver]:
+    """Return a model, and what `generate` hands to it for a text with two images."""
+    decoder = find_case(name).decoder()
+    inputs = decoder.prompt([2], 5, torch.ones(1, 0, dtype=torch.int64))
+    del inputs["position_ids"]
+    observer = InputObserver()
+    with apply_patches(), observer(decoder.model, store_n_calls=STORED):
+        decoder.model.generate(**inputs, max_new_tokens=8)
+    return decoder.model, observer
+
+
+def test_snippet(tmp_path: Path) -> None:
+    model, observer = observed("gemma3_image")
+    path = tmp_path / "model.onnx"
+    with apply_patches():
+        torch.onnx.export(
+            model,
+            (),
+            str(path),
+            kwargs=observer.infer_arguments(),
+            dynamic_shapes=observer.infer_dynamic_shapes(set_batch_dimension_for=True),
+            dynamo=True,
+            optimize=True,
+            verbose=False,
+        )
+    assert "pixel_values" in OnnxFile(path).inputs
+    found = observer.check_discrepancies(path)
+    assert (found.success, len(found)) == (True, STORED + 188), str(found)
+    # Images in the first call, none in the later ones.
+    assert [row.inputs["pixel_values"][0] for row in found[:STORED]] == [2, 0, 0]
+
+
+def test_images_and_types_of_tokens_have_the_axes_of_a_decoder() -> None:
+    _, observer = observed("idefics3")
+    shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    assert shapes["pixel_values"] == {0: "pixel_values_0", 1: "pixel_values_1"}
+    assert shapes["pixel_attention_mask"] == {0: "pixel_attention_mask_0", 1: "pixel_attention_mask_1"}
+    assert observer.infer_arguments(1)["pixel_values"].shape[0] == 0
+
+
+def test_a_result_does_not_get_the_name_of_an_argument() -> None:
+    _, observer = observed("qwen2_audio")
+    inputs, outputs = observer.interface()
+    assert set(inputs).isdisjoint(outputs)
+
+
+MASK = torch.tensor([[True, False, True], [False, True, False]])
+
+
+def test_features_are_placed_in_order() -> None:
+    embeddings, features = torch.zeros(2, 3, 4), torch.arange(12.0).reshape(3, 4) + 1
+    assert torch.equal(
+        placed(embeddings, MASK, features), embeddings.masked_scatter(MASK[..., None].expand(2, 3, 4), features)
+    )
+
+
+def test_without_features_nothing_is_replaced() -> None:
+    embeddings = torch.randn(2, 3, 4)
+    assert torch.equal(placed(embeddings, MASK, torch.zeros(0, 4)), embeddings)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 6])
+def test_another_number_of_features_is_refused(count: int) -> None:
+    with pytest.raises(IndexError):
+        placed(torch.zeros(2, 3, 4), MASK, torch.ones(count, 4))
+
+
+def test_features_without_a_place_are_refused() -> None:
+    with pytest.raises(IndexError):
+        placed(torch.zeros(2, 3, 4), torch.zeros_like(MASK), torch.ones(2, 4))
