@@ -6,9 +6,9 @@ Cause: `resize_positional_embeddings` reads each image's size from a tensor and 
 What is done: while it is traced, each patch of each image takes the mean of the learnt positions, weighted by row and
 by column with the weights of `interpolate` (bilinear, antialiased). The weights follow from the sizes, so there is one
 product for all images. An image with more patches than there is room for has no position for its last patch, and the
-look-up of that patch fails in ONNX Runtime, as upstream does; a height or width below 1 fails there too. For images that
-are one patch wide the numbers are those of `interpolate` for one axis after the other. Eager has others there, which no
-weights explain: `interpolate` of torch 2.13 and 2.15, antialiased to a width of 1, gives them for other heights.
+look-up of that patch fails in ONNX Runtime, as upstream does; a height or width below 1 fails there too. For images
+that are one patch wide the numbers are those of `interpolate` for one axis after the other. Eager has others there,
+which no weights explain: `interpolate` of torch 2.13 and 2.15, antialiased to a width of 1, gives them for most heights.
 Can go: when upstream resizes without a loop over images.
 """
 

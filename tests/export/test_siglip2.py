@@ -16,7 +16,7 @@ Module: Any = torch.nn.Module
 LENGTH = 64
 
 
-class Positions(Module):
+class Positions(Module):  # type: ignore[misc,unused-ignore]
     """The learnt positions, resized for each image."""
 
     def __init__(self) -> None:
