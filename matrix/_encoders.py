@@ -84,8 +84,8 @@ _END = 126
 class PatchEncoder(Forward):
     """An encoder of images that come as patches; a shape is `(patches, sizes)`, the sizes in patches.
 
-    The positions were learnt for images of 4 by 4 patches of 8 by 8 pixels, and are resized to its own size. No
-    image is one patch wide and more than one high: `interpolate` of torch 2.13 has wrong numbers for those.
+    The positions were learnt for images of 4 by 4 patches of 8 by 8 pixels, and are resized to each image's own size.
+    No image is one patch wide and more than one high: `interpolate` of torch 2.13 has wrong numbers for those.
     """
 
     traced = (20, ((3, 5), (4, 4)))

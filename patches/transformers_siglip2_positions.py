@@ -8,7 +8,7 @@ by column with the weights of `interpolate` (bilinear, antialiased). The weights
 product for all images. An image with more patches than there is room for has no position for its last patch, and the
 look-up of that patch fails in ONNX Runtime, as upstream does; a height or width below 1 fails there too. For images
 that are one patch wide the numbers are those of `interpolate` for one axis after the other. Eager has others there,
-which no weights explain: `interpolate` of torch 2.13 and 2.15 has others there for each height.
+which no weights explain: `interpolate` of torch 2.13 and 2.15, antialiased to a width of 1, does so for most heights.
 Can go: when upstream resizes without a loop over images.
 """
 
