@@ -25,6 +25,7 @@ _WORDS = (
     # Idefics2, Idefics3 (to 4.53) and SmolVLM (to 4.57) write them to their places in ways of their own.
     "special_image_token_mask",
     "block_offset",
+    "inputs_merger",
     # Where they are split by image.
     "split_sizes",
     "num_real_images_per_batch",
