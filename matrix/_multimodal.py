@@ -5,6 +5,7 @@ goes is said in one place, `prompt`: each item has as many placeholders in the t
 with a token of text between two items, and rows with fewer of them have padding on the left.
 """
 
+import inspect
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,11 @@ class MediaDecoder(TransformersDecoder):
         "input_features",
         "feature_attention_mask",
     )
+
+    @property
+    def takes_later_items(self) -> bool:
+        """Eager puts items of a later call into its text, too."""
+        return True
 
     def features(self, counts: Sequence[int]) -> list[list[int]]:
         """Return how many features each item of each row has, given the number of items of each row."""
@@ -146,6 +152,12 @@ class Idefics3Decoder(MediaDecoder):
         "pixel_values": {0: "image_batch", 1: "images"},
         "pixel_attention_mask": {0: "image_batch", 1: "images"},
     }
+
+    @property
+    def takes_later_items(self) -> bool:
+        # To 4.53 eager takes no notice of images if the cache is filled; a graph does, as later releases do.
+        forward = inspect.unwrap(type(self.model.model).forward)
+        return "past_seen_tokens" not in forward.__code__.co_varnames
 
     def media(self, counts: Sequence[int]) -> dict[str, Any]:
         shape = (len(counts), max(counts), 3, _SIDE, _SIDE)
@@ -307,6 +319,11 @@ class Talk:
     calls: tuple[tuple[int, ...] | int, ...]
     has_placeholder: bool = False
 
+    @property
+    def has_later_items(self) -> bool:
+        """Say whether items come in a call that is not the first one."""
+        return any(isinstance(call, tuple) for call in self.calls[1:])
+
     def __str__(self) -> str:
         return f"items or new tokens {', '.join(map(str, self.calls))}"
 
@@ -333,8 +350,9 @@ def compare_media(path: Path, make: Any) -> list[Discrepancy]:
         path: an ONNX file with the interface of a decoder.
         make: makes the model.
     """
-    file = OnnxDecoder(path)
-    return [row for talk in TALKS for row in _run(file, make(), talk)]
+    file, takes_all = OnnxDecoder(path), make().takes_later_items
+    talks = [talk for talk in TALKS if takes_all or not talk.has_later_items]
+    return [row for talk in talks for row in _run(file, make(), talk)]
 
 
 def _run(file: OnnxDecoder, subject: MediaDecoder, talk: Talk) -> Iterator[Discrepancy]:

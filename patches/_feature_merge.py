@@ -23,7 +23,10 @@ def merging(original: Callable[..., Any]) -> Callable[..., Any]:
         return _placing(original)
     if "legacy_processing" in names and "audio_features_mask" in names:
         return under(_Expanded, original)
-    return under(_Splitting if names & set(SPLITTING) else _Merging, original)
+    if "past_seen_tokens" in names and "inputs_merger" in names:
+        original = _from_the_start(original)
+    mode = _Masking if "real_images_inds" in names else _Splitting if names & set(SPLITTING) else _Merging
+    return under(mode, original)
 
 
 def _placing(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,6 +38,33 @@ def _placing(original: Callable[..., Any]) -> Callable[..., Any]:
         return placed(inputs_embeds, input_ids == self.image_token_id, image_hidden_states)
 
     return inputs_merger
+
+
+def _from_the_start(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Idefics' `forward`, to 4.53, that takes every call for the first one: others are without images.
+
+    Upstream puts features into a text if the past is empty, and a past in a graph has any length.
+    """
+    signature = inspect.signature(original)
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs).arguments
+        cache, tokens = given.get("past_key_values"), given.get("input_ids")
+        if cache is None or tokens is None or not is_traced(tokens):
+            return original(self, *args, **kwargs)
+
+        def get_seq_length(*_: Any) -> int:
+            # The text model asks, too, and is told the truth.
+            del vars(cache)["get_seq_length"]
+            return 0
+
+        vars(cache)["get_seq_length"] = get_seq_length
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            vars(cache).pop("get_seq_length", None)
+
+    return forward
 
 
 _REDUCTIONS = tuple(
@@ -113,6 +143,22 @@ class _Splitting(_Merging):
             Tensor.__len__: lambda tensor: 1 if _is_open(tensor) else NotImplemented,
             Tensor.unbind: _unbound,
         }
+
+
+class _Masking(_Splitting):
+    """Besides, never leave out the mask of the patches of images: that there is none to mask is not known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: list[Any] = []
+        self._answers |= {
+            torch.any: self._any,
+            Tensor.__bool__: lambda tensor: any(tensor is asked for asked in self._asked) or NotImplemented,
+        }
+
+    def _any(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        self._asked.append(torch.any(tensor, *args, **kwargs))
+        return self._asked[-1]
 
 
 def _counted_from_the_first(args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ Cause: the features are split by image, to be put together again right behind it
 the placeholders by an `if` on data, or by an operator that ONNX does not have; `masked_scatter` of an empty source, and
 boolean indices, are written otherwise in nearly every release of onnxscript; ONNX Runtime reduces nothing along a
 negative axis of a tensor without elements (`sum(-1)` of no images has a wrong shape).
+Idefics3 to 4.53 puts features into a text only if the past is empty, and leaves out a mask by its values.
 What is done: while it is traced, features stay whole, each placeholder picks its feature by its number, and axes are
 counted from the first one. The check is in the graph: if there are features, and not as many as placeholders, an index
 is out of range, and the runtime refuses the call. Without features the text is left as it is, as upstream does without
@@ -24,6 +25,7 @@ _WORDS = (
     # Idefics2, Idefics3 (to 4.53) and SmolVLM (to 4.57) write them to their places in ways of their own.
     "special_image_token_mask",
     "block_offset",
+    "inputs_merger",
     # Where they are split by image.
     "split_sizes",
     "num_real_images_per_batch",

@@ -3,7 +3,7 @@
 Symptom: wrong numbers where images come in a later call, and for PaliGemma in every later call of several tokens.
 Cause: Gemma3 (from 4.53 on) and PaliGemma (from 5.0 on) look types up by position, so a call with a past needs those
 of the past too; `generate` passes them in the first call alone. PaliGemma takes a call for the first one if it has
-`pixel_values`, which a graph always has. From 4.52 to 4.57 Gemma3 hands its cache back only if it is told `use_cache`.
+`pixel_values`, which a graph always has. From 4.53 to 4.57 Gemma3 hands its cache back only if it is told `use_cache`.
 What is done: while it is traced, types are taken for those of the tokens of the call, `(batch, sequence)`, and those of
 the past are added, which are of no consequence: a token attends to its whole past anyway. In a later call without
 images the types are those of a text. Gemma3 hands back the cache that it was given.
@@ -84,7 +84,7 @@ def _variant(name: str, prefix: str, releases: str, proof: str, factory: str = "
 
 
 SPECS = (
-    _variant("gemma3", "Gemma3", ">=4.52,<5.0", "gemma3_image", "gemma3_with_cache"),
+    _variant("gemma3", "Gemma3", ">=4.53,<5.0", "gemma3_image", "gemma3_with_cache"),
     _variant("gemma3", "Gemma3", ">=5.0", "gemma3_image"),
     _variant("paligemma", "PaliGemma", ">=5.0", "paligemma"),
 )
