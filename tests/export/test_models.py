@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("torch", reason="an export needs torch")
 pytest.importorskip("transformers", reason="the cases are models of transformers")
 
-from exportcompat import apply_patches
+from exportcompat import apply_patches, plan
 from exportcompat._decoder import OnnxDecoder, input_names, output_names
-from exportcompat.matrix._cases import CASES, EAGER, find_case
+from exportcompat.matrix._cases import CASES, find_case, parse_proof
 from exportcompat.matrix._check import Outcome, check, export
 from exportcompat.matrix._decoders import Sample
 from exportcompat.matrix.models.tiny_gpt import TinyGPT
@@ -40,7 +40,9 @@ EAGER_MODELS = ("llama_eager", "mistral_window_eager", "gpt_oss_eager", "gpt2_ea
 CALLS = dict.fromkeys(("gemma3_image", "idefics3", "llava", "paligemma", "qwen2_audio"), 38)
 """How many calls are compared, where the calls are a model's own."""
 
-DEFAULT = [name for name in CASES if name != "llama_official" and not name.endswith(EAGER)]
+PROOFS = {parse_proof(proof)[0].name for item in plan() if item.applies for proof in item.spec.proofs}
+DEFAULT = [name for name in CASES if name in PROOFS or CASES[name].shown]
+"""The cases that prove a spec here, and those of the quickstart; the matrix has the others."""
 
 
 def existing(name: str) -> Any:
