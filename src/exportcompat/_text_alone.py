@@ -39,7 +39,8 @@ class TextAlone(OnnxDecoder):
     def __call__(self, inputs: Mapping[str, Any], cache: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Return the logits and the cache; see `OnnxDecoder`."""
         others = [name for name in self.names.values() if name not in inputs]
-        given = {**inputs, **absent(self._aligned, self._axes, others, inputs), **self._positions(inputs)}
+        given = {**inputs, **self._positions(inputs)}
+        given |= absent(self._aligned, self._axes, others, given)
         return super().__call__({name: given[known] for name, known in self.names.items()}, cache)
 
     def _positions(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
