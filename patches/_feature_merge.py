@@ -14,11 +14,16 @@ from ._tracing import is_traced
 SPLITTING = ("split_sizes", "num_real_images_per_batch", "real_images_inds")
 """Names in the code of methods that split the features of all images, for others to put them together again."""
 
+GRIDS = "image_grid_thw"
+"""A name in the code of models whose images have sizes of their own: they have specs of their own, `vision-...`."""
+
 
 def merging(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method that splits, counts and places features without a question on data while it is traced."""
     code = inspect.unwrap(original).__code__
     names = {*code.co_names, *code.co_varnames}
+    if GRIDS in names:
+        return original
     if code.co_name == "inputs_merger":
         return _placing(original)
     if "legacy_processing" in names and "audio_features_mask" in names:

@@ -4,26 +4,51 @@ import json
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from exportcompat import apply_patches, plan
+from exportcompat._drift import for_version
+from exportcompat.matrix._axes import releases
 from exportcompat.patches import default_registry
 from exportcompat.registry import Fingerprints, fingerprint
 
 LOCK = json.loads(default_registry().fingerprints.path.read_text("utf-8"))  # type: ignore[union-attr]
+
+BESIDE = {"texts", "seen", "signatures", "occurrences"}
+"""What the lock file has besides the sources that were proved."""
 
 
 def test_every_target_of_every_spec_was_proved_somewhere() -> None:
     # What is found by a word that upstream has copied has no single source.
     texts = {text for spec in default_registry() for text in spec.targets}
     targets = {text for text in texts if not text.startswith("mentioning(")}
-    assert targets == LOCK.keys() - {"texts"}
+    assert targets == LOCK.keys() - BESIDE
     assert all(releases for target in targets for releases in LOCK[target].values())
 
 
 def test_texts_stand_for_proved_fingerprints() -> None:
-    proved = {found for target, releases in LOCK.items() if target != "texts" for found in releases}
+    proved = {found for target, releases in LOCK.items() if target not in BESIDE for found in releases}
     assert LOCK["texts"]
     assert proved.issuperset(LOCK["texts"].values())
+
+
+@pytest.mark.parametrize("package", ["transformers", "torch"])
+def test_every_target_is_there_in_every_release_of_its_range(package: str) -> None:
+    every = releases(package)
+    for spec in default_registry():
+        for target in (item for item in spec.places if item.module.partition(".")[0] == package):
+            spans = [span.split("-") for found in LOCK["seen"].get(target.text, {}).values() for span in found]
+            has = {text for first, last in spans for text in every[every.index(first) : every.index(last) + 1]}
+            wanted = {text for text in every if for_version([spec], package, text)}
+            assert target.text.startswith("mentioning(") or wanted <= has, (spec.id, target.text, sorted(wanted - has))
+
+
+def test_sources_that_were_proved_were_seen() -> None:
+    for target in LOCK.keys() - BESIDE:
+        seen, proved = LOCK["seen"][target], {text for found in LOCK[target].values() for text in found}
+        spans = [tuple(map(Version, span.split("-"))) for name in LOCK[target] for span in seen.get(name, [])]
+        assert all(any(first <= Version(text) <= last for first, last in spans) for text in proved), target
+        assert LOCK["signatures"][target].keys() == seen.keys()
 
 
 def test_what_is_installed_is_what_was_proved() -> None:

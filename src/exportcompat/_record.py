@@ -15,6 +15,9 @@ _SCALARS = (bool, int, float, complex, str, type(None))
 DERIVED = ("cache_position",)
 """What transformers hands to `forward` and `forward` can tell from the cache: never part of an interface."""
 
+STORED = ("rope_deltas",)
+"""Results that a model of images takes from an attribute, where its first call has put them (Qwen-VL to 5.22)."""
+
 TRIMMING = ("logits_to_keep", "num_logits_to_keep")
 """What `generate` passes to save work; a graph gives the logits of every token."""
 
@@ -82,8 +85,10 @@ def take(arguments: Mapping[str, Any], is_dropped: Callable[[str, Any], bool]) -
 
 
 def take_result(result: Any) -> Part:
-    """Take a result apart."""
+    """Take a result apart, without what a model has stored in itself, which is no result of a graph."""
     part = Part()
+    if isinstance(result, Mapping) and any(name in result for name in STORED):
+        result = {name: value for name, value in result.items() if name not in STORED}
     part.add("", result)
     return part
 
