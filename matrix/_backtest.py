@@ -49,9 +49,9 @@ class Past:
         places = (survey.places.get((spec, target.text)) for survey in self._surveys if _is_for(spec, survey))
         return {place.fingerprint for place in places if place is not None}
 
-    def methods(self, spec: PatchingSpec) -> int:
+    def modules(self, spec: PatchingSpec) -> int:
         last = self._surveys[-1].places
-        return sum(last[spec, target.text].methods for target in spec.places if (spec, target.text) in last)
+        return sum(last[spec, target.text].modules for target in spec.places if (spec, target.text) in last)
 
     def occurrences(self, spec_id: str) -> Collection[str] | None:
         found = [survey.occurrences.get(spec_id, frozenset()) for survey in self._surveys]

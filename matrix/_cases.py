@@ -208,7 +208,7 @@ def _towers() -> Iterator[Case]:
     for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
         make, exists = partial(_make_tower, name), partial(_has_model, name)
         yield _forward_case(f"{name}_vision", f"{title}, vision tower", make, "_vision.py", exists=exists)
-    for name, title in (("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
+    for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
         make, exists = partial(_make_tower, f"{name}_whole"), partial(_has_model, name)
         yield _forward_case(name, f"{title}, images and text", make, "_vision.py", exists=exists)
     yield Case(

@@ -96,7 +96,7 @@ def _survey(package: str, options: Options, versions: tuple[str, str]) -> Survey
 
 def _note(seen: dict[str, Any], survey: Survey, versions: list[str]) -> None:
     for (_, target), place in survey.places.items():
-        if place.fingerprint and not place.methods:
+        if place.fingerprint and not place.modules:
             spans = seen["seen"].setdefault(target, {}).setdefault(place.fingerprint, [])
             _extend(spans, survey.version, versions)
             seen["signatures"].setdefault(target, {})[place.fingerprint] = place.signature

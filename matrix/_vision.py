@@ -256,6 +256,14 @@ def make_qwen2_5_vl_whole(kind: type[ImageText] = ImageText) -> ImageText:
     return _whole(Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(**_settings(vision))), kind)
 
 
+def make_qwen2_vl_whole() -> ImageText:
+    """Build Qwen2-VL, with the tower of `make_qwen2_vl`."""
+    from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
+
+    vision = make_qwen2_vl().model.config.to_dict()
+    return _whole(Qwen2VLForConditionalGeneration(Qwen2VLConfig(**_settings(vision))))
+
+
 def make_qwen3_vl_whole() -> ImageText:
     """Build Qwen3-VL, with the tower of `make_qwen3_vl`."""
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration

@@ -56,7 +56,7 @@ def _variant(releases: str, targets: tuple[str, ...], tag: str) -> PatchingSpec:
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Features are split image by image, and a graph cannot skip the tower: no graph, or one that stops.",
         upstream=(_SOURCE.format(tag),),
-        proofs=("qwen2_5_vl",),
+        proofs=("qwen2_vl", "qwen2_5_vl", "qwen3_vl"),
         kind="wrap",
     )
 

@@ -61,7 +61,7 @@ def _variant(releases: str, models: int, tag: str) -> PatchingSpec:
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Whether features and tokens are as many is a branch on data, or an operator that ONNX lacks: no graph.",
         upstream=(_SOURCE.format(tag),),
-        proofs=("qwen2_5_vl",),
+        proofs=("qwen2_vl", "qwen2_5_vl", "qwen3_vl"),
         kind="wrap",
     )
 

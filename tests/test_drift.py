@@ -137,6 +137,32 @@ def test_a_new_occurrence_of_a_defect_is_named_once(tmp_path: Path, lock: Finger
     assert rows == {f"transformers.models.mine:{name}": ("new", "it matches what the spec says of its defect")}
 
 
+@pytest.mark.parametrize(("left", "state"), [(3, "unchanged"), (2, "unchanged"), (1, "gone"), (0, "gone")])
+def test_a_spec_that_goes_by_a_name_is_gone_with_most_of_its_modules(tmp_path: Path, left: int, state: str) -> None:
+    named = PatchingSpec(
+        id="named",
+        targets=("mentioning(transformers:wanted)",),
+        replacement="exportcompat.patches.transformers_alibi_slice:cutting_columns_only",
+        requires=("transformers>=5.0",),
+        reason="-",
+        upstream=(),
+        proofs=("llama",),
+        kind="wrap",
+        defect=("wanted = 1",),
+    )
+    method = "class A:\n    def forward(self):\n        wanted = {}\n        return wanted\n"
+    # The others only mention the name, without the defect.
+    models = {f"transformers/models/m{n}.py": method.format(1 if n < left else 2) for n in range(3)}
+    survey = Surveyor(Package(read_sources(wheel(tmp_path, "5.24.0", models), "transformers"))).survey([named])
+
+    class Before(Locked):
+        def modules(self, spec: PatchingSpec) -> int:
+            return 3
+
+    (finding,) = findings(survey, [named], Before(Fingerprints(tmp_path / "none")), lambda _: "")
+    assert finding.state == state
+
+
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     status = _cli.main(["drift", *arguments])
     out, err = capsys.readouterr()

@@ -27,7 +27,7 @@ MEANING: Mapping[str, str] = {
 }
 
 _MANY = 0.5
-"""The share of methods with a defect that must be left for a spec to be about them still."""
+"""The share of modules with a name that must be left for a spec to be about them still."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Known(Protocol):
     def fingerprints(self, spec: PatchingSpec, target: Target) -> Collection[str]:
         """Return the sources that the spec was proved against."""
 
-    def methods(self, spec: PatchingSpec) -> int:
-        """Return how many methods a spec was about that finds them by a name; 0 if that is not known."""
+    def modules(self, spec: PatchingSpec) -> int:
+        """Return in how many modules a spec that goes by a name found it; 0 if that is not known."""
 
     def occurrences(self, spec_id: str) -> Collection[str] | None:
         """Return where else the defect was; None if that is not known."""
@@ -80,7 +80,7 @@ class Locked:
     def fingerprints(self, spec: PatchingSpec, target: Target) -> Collection[str]:
         return self._sources.releases(target.text)
 
-    def methods(self, spec: PatchingSpec) -> int:
+    def modules(self, spec: PatchingSpec) -> int:
         return 0
 
     def occurrences(self, spec_id: str) -> Collection[str] | None:
@@ -143,11 +143,11 @@ def _about(spec: PatchingSpec, target: Target, place: Place, known: Known, moved
 
 def _about_methods(survey: Survey, spec: PatchingSpec, targets: list[Target], known: Known) -> Finding:
     """Return what became of methods that mention names: they come and go with models, so only most of them count."""
-    count = sum(survey.places[spec, target.text].methods for target in targets)
-    before, text = known.methods(spec), ", ".join(target.text for target in targets)
+    count = sum(survey.places[spec, target.text].modules for target in targets)
+    before, text = known.modules(spec), ", ".join(target.text for target in targets)
     if count < _MANY * before or not count:
-        return Finding(spec.id, text, "gone", f"{count} methods are left of {before or 'those that were'}")
-    return Finding(spec.id, text, "unchanged", f"{count} methods")
+        return Finding(spec.id, text, "gone", f"{count} modules are left of {before or 'those that were'}")
+    return Finding(spec.id, text, "unchanged", f"in {count} modules")
 
 
 def difference(before: Definition, after: Definition, versions: tuple[str, str]) -> tuple[str, ...]:

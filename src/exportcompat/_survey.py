@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from exportcompat.registry import PatchingSpec, Target, of_node
+from exportcompat.registry import PatchingSpec, Target
 
 from ._fits import static_misfit
 from ._static import Definition, Function, Package, parsed, units
@@ -21,14 +21,14 @@ class Place:
         signature: its arguments without annotations.
         has_defect: its source matches what the spec says of its defect.
         misfit: how the replacement does not fit it; empty if it does.
-        methods: for a target that stands for all methods that mention a name, how many have the defect.
+        modules: for a target that stands for all methods that mention a name, how many modules have one.
     """
 
     fingerprint: str = ""
     signature: str = ""
     has_defect: bool = False
     misfit: str = ""
-    methods: int = 0
+    modules: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class Surveyor:
         return matches(spec.defect, plain_text(owner.node))
 
     def _mentions(self, name: str, defect: tuple[str, ...]) -> Place:
-        """Return the fingerprints of all methods that mention a name and have the defect, as one text."""
+        """Return how many modules mention a name; where the spec knows its defect, in a method that has it."""
         word = re.compile(rf"\b{re.escape(name)}\b")
-        texts = (text for text in self.package.sources.values() if name in text and word.search(text))
-        found = [fingerprint for text in texts for fingerprint in _mentioning(text, name, defect)]
-        return Place("+".join(sorted(set(found))), has_defect=True, methods=len(found)) if found else Place()
+        texts = [text for text in self.package.sources.values() if name in text and word.search(text)]
+        found = [text for text in texts if not defect or _mentions_with(text, name, defect)]
+        return Place("named", has_defect=True, modules=len(found)) if found else Place()
 
 
 @lru_cache(maxsize=None)
@@ -141,12 +141,11 @@ def _matching(text: str, defect: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=None)
-def _mentioning(text: str, name: str, defect: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the fingerprints of the methods in a module that mention a name; releases have most modules in common."""
+def _mentions_with(text: str, name: str, defect: tuple[str, ...]) -> bool:
+    """Say whether a method in a module mentions a name and has a defect; releases have most modules in common."""
     tree = parsed(text)
-    nodes = (node for unit, node in units(tree) if "." in unit and isinstance(node, Function)) if tree else ()
-    found = (node for node in nodes if _mentions(node, name) and matches(defect, plain_text(node) if defect else ""))
-    return tuple(of_node(node) for node in found)
+    methods = (node for unit, node in (units(tree) if tree else ()) if "." in unit and isinstance(node, Function))
+    return any(_mentions(node, name) and matches(defect, plain_text(node)) for node in methods)
 
 
 def matches(patterns: Iterable[str], text: str) -> bool:
