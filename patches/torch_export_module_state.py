@@ -3,17 +3,21 @@
 Symptom: after an export the eager output is wrong (3.5 to 7 off for Phi3 longrope on transformers 5.21-5.23), and a
 second export fails with "fake mode ... doesn't match".
 Cause: non-strict export runs the real `forward` of the real module. An attribute or buffer that `forward` assigns
-then holds a FakeTensor. torch restores attributes that were tensors before, not those that are new.
+then holds a FakeTensor. torch restores attributes that were tensors before, not those that are new. What `forward` puts
+into a dictionary of its module stays too: transformers 5.2 and later install hooks when hidden states are first asked
+for, and would install them twice if their mark alone were taken away.
 Can go: when `torch.export` restores every attribute of every module.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
-_TABLES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+_TABLES = (dict, OrderedDict, set)
+"""What a module keeps parameters, buffers, modules and hooks in, and models their own tables."""
 
 
 def with_state_kept(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,7 +32,7 @@ def with_state_kept(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def kept(model: Any) -> Iterator[None]:
-    """Give every module of `model` its attributes and buffers back at the end, by reference."""
+    """Give every module of `model` its attributes back at the end, by reference, and its tables what they had."""
     states = [(module, dict(vars(module)), _tables(module)) for module in getattr(model, "modules", list)()]
     try:
         yield
@@ -42,7 +46,7 @@ def kept(model: Any) -> Iterator[None]:
 
 
 def _tables(module: Any) -> dict[str, Any]:
-    return {name: table.copy() for name in _TABLES if (table := vars(module).get(name)) is not None}
+    return {name: value.copy() for name, value in vars(module).items() if type(value) in _TABLES}
 
 
 def _give_back(namespace: dict[str, Any], before: dict[str, Any]) -> None:

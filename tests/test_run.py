@@ -189,7 +189,7 @@ def test_the_time_left_is_said(stubs: Stubs, options: Options, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--case", "bert"], "no case matches 'bert'"),
+        (["--case", "nobody"], "no case matches 'nobody'"),
         (["--shard", "9"], "'9' is no shard"),
         (["--transformers", "9.9"], "no cell has transformers 9.9"),
     ],

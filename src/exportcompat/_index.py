@@ -138,11 +138,11 @@ class RemoteFile(io.RawIOBase):
 
 @contextmanager
 def _answer(url: str, method: str = "GET", **headers: str) -> Iterator[Any]:
-    request = _request(url)
-    request.method = method
-    for name, value in headers.items():
-        request.add_header(name, value)
     try:
+        request = _request(url)
+        request.method = method
+        for name, value in headers.items():
+            request.add_header(name, value)
         # The scheme was checked when the request was made.
         with urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
             yield answer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="an export needs torch")
+torch = pytest.importorskip("torch", reason="an export needs torch")
 pytest.importorskip("transformers", reason="the cases are models of transformers")
 
 from exportcompat import apply_patches, plan
@@ -142,3 +142,32 @@ def test_a_sample_that_has_dropped_tokens_is_refused(tmp_path: Path, monkeypatch
     monkeypatch.setattr(decoder, "sample", lambda _: sample)
     with apply_patches(), pytest.raises(Exception, match="has dropped 13 tokens of a sliding window"):
         export(decoder, Sample(2, 20, 3), tmp_path / "model.onnx")
+
+
+Module: Any = torch.nn.Module
+
+
+class Hooked(Module):  # type: ignore[misc,unused-ignore]
+    """Installs a hook when it is first called, and notes it in a mark and in a table of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+        self.notes: dict[str, Any] = {}
+
+    def forward(self, x: Any) -> Any:
+        if not getattr(self, "is_hooked", False):
+            self.inner.register_forward_hook(lambda module, args, output: output + 1)
+            self.is_hooked = True
+        self.notes["last"] = x
+        return self.inner(x)
+
+
+def test_hooks_that_were_installed_while_tracing_are_taken_off() -> None:
+    model, x = Hooked().eval(), torch.ones(2, 4)
+    wanted = model.inner(x) + 1
+    with apply_patches():
+        torch.export.export(model, (x,), strict=False)
+    assert (model.notes, len(model.inner._forward_hooks)) == ({}, 0)
+    assert torch.equal(model(x), wanted)
+    assert torch.equal(model(x), wanted)
