@@ -91,6 +91,7 @@ SPECS = (
             "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/idefics3/modeling_idefics3.py",
         ),
         proofs=("idefics3",),
+        defect=(r"\bfor .+ in enumerate\(",),
         kind="wrap",
     ),
 )

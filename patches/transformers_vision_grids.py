@@ -41,7 +41,9 @@ def _functions(ends: str, interpolation: str) -> tuple[str, ...]:
     return (*(f"{tower}.forward" for tower in _TOWERS.values()), *taken)
 
 
-def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], source: str) -> PatchingSpec:
+def _variant(
+    releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], source: str, *defect: str
+) -> PatchingSpec:
     return PatchingSpec(
         id="vision-grids",
         targets=targets,
@@ -50,6 +52,7 @@ def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], s
         reason="Loops over the sizes of images, which are data: no graph.",
         upstream=(source,),
         proofs=proofs,
+        defect=defect,
         kind="wrap",
     )
 
@@ -63,18 +66,21 @@ SPECS = (
         _methods("qwen2_vl"),
         _PROOFS[:1],
         _SOURCE.format("v4.48.3", "models/qwen2_vl/modeling_qwen2_vl.py"),
+        r"\bfor .+ in |self\.rot_pos_emb\(",
     ),
     _variant(
         ">=4.49,<4.57",
         _methods("qwen2_vl", "qwen2_5_vl"),
         _PROOFS[:2],
         _SOURCE.format("v4.56.2", "models/qwen2_5_vl/modeling_qwen2_5_vl.py"),
+        r"\bfor .+ in |self\.rot_pos_emb\(",
     ),
     _variant(
         ">=4.57,<5.9",
         _methods(*_TOWERS),
         _PROOFS,
         _SOURCE.format("v5.8.1", "models/qwen3_vl/modeling_qwen3_vl.py"),
+        r"\bfor .+ in |self\.rot_pos_emb\(",
     ),
     _variant(
         ">=5.9,<5.15",

@@ -1,5 +1,6 @@
 """What `drift` says of a release: each state is seen once, with what tells it apart from the others."""
 
+import ast
 import json
 import zipfile
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 from exportcompat import _cli
 from exportcompat._archive import read_sources
 from exportcompat._drift import Locked, findings, for_version
-from exportcompat._static import Package
+from exportcompat._fits import static_misfit
+from exportcompat._static import Definition, Package
 from exportcompat._survey import Surveyor
 from exportcompat.patches import default_registry
 from exportcompat.registry import Fingerprints, PatchingSpec
@@ -161,6 +163,16 @@ def test_a_spec_that_goes_by_a_name_is_gone_with_most_of_its_modules(tmp_path: P
 
     (finding,) = findings(survey, [named], Before(Fingerprints(tmp_path / "none")), lambda _: "")
     assert finding.state == state
+
+
+@pytest.mark.parametrize(("arguments", "fits"), [("hidden_states, cu_seqlens", True), ("states, cu_seqlens", False)])
+def test_of_several_replacements_it_is_the_one_of_the_name(arguments: str, fits: bool) -> None:
+    text = f"def forward(self, {arguments}, **kwargs):\n    return self\n"
+    (spec,) = [
+        item for item in for_version(default_registry(), "transformers", "5.23.0") if item.id == "vision-segments"
+    ]
+    found = static_misfit(spec, Definition("models", "Attention.forward", ast.parse(text).body[0], text))
+    assert (found is None) == fits
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

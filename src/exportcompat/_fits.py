@@ -46,11 +46,12 @@ def _made(module: str, name: str, wanted: str, depth: int) -> Any:
         return None
     inner = {node.name: node for node in ast.walk(factory) if isinstance(node, Function) and node is not factory}
     values = list(_returned(factory))
-    made = [inner[value.id] for value in values if isinstance(value, ast.Name) and value.id in inner]
-    if made:
-        return next((node for node in made if node.name == wanted), made[0])
+    found = [inner[value.id] for value in values if isinstance(value, ast.Name) and value.id in inner]
     calls = (value.func.id for value in values if isinstance(value, ast.Call) and isinstance(value.func, ast.Name))
-    return next((_made(*_origin(module, factory, call), wanted, depth + 1) for call in calls), None)
+    found += filter(None, (_made(*_origin(module, factory, call), wanted, depth + 1) for call in calls))
+    named = [node for node in found if node.name == wanted]
+    # Of several functions of other names, nobody can say which it is.
+    return named[0] if named else found[0] if len(found) == 1 else None
 
 
 def _returned(factory: Any) -> Iterator[ast.expr]:
