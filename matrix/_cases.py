@@ -157,8 +157,9 @@ def _pairs() -> Iterator[Case]:
         yield _forward_case(f"{name}_encoder", f"{title}, encoder", make, "_encoder_decoders.py", "_encoders.py")
 
 
-def _make_encoder(name: str) -> "Forward":
-    made: Forward = getattr(importlib.import_module("exportcompat.matrix._encoders"), f"make_{name}")()
+def _make_forward(module: str, name: str) -> "Forward":
+    """Build a model with `make_<name>` of a module of the matrix, which imports torch."""
+    made: Forward = getattr(importlib.import_module(f"exportcompat.matrix.{module}"), f"make_{name}")()
     return made
 
 
@@ -174,7 +175,7 @@ def _encoders() -> Iterator[Case]:
     }
     for name, title in titles.items():
         exists = partial(_has_model, name) if name != "clip" else _has_clip_of_any_size
-        yield _forward_case(name, title, partial(_make_encoder, name), "_encoders.py", exists=exists)
+        yield _forward_case(name, title, partial(_make_forward, "_encoders", name), "_encoders.py", exists=exists)
 
 
 def _has_model(name: str) -> bool:
@@ -192,11 +193,6 @@ def _forward_case(name: str, title: str, make: Callable[[], "Forward"], *files: 
     return Case(name, title, make, compare=compare_forward, sources=("_forward.py", *files), **more)
 
 
-def _make_tower(name: str) -> "Forward":
-    made: Forward = getattr(importlib.import_module("exportcompat.matrix._vision"), f"make_{name}")()
-    return made
-
-
 def _compare_generated(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
     from ._vision import compare_generated
 
@@ -206,15 +202,15 @@ def _compare_generated(path: Path, make: Callable[[], Any]) -> "list[Discrepancy
 def _towers() -> Iterator[Case]:
     """Yield the vision towers of Qwen-VL, and models with one."""
     for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
-        make, exists = partial(_make_tower, name), partial(_has_model, name)
+        make, exists = partial(_make_forward, "_vision", name), partial(_has_model, name)
         yield _forward_case(f"{name}_vision", f"{title}, vision tower", make, "_vision.py", exists=exists)
     for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
-        make, exists = partial(_make_tower, f"{name}_whole"), partial(_has_model, name)
+        make, exists = partial(_make_forward, "_vision", f"{name}_whole"), partial(_has_model, name)
         yield _forward_case(name, f"{title}, images and text", make, "_vision.py", exists=exists)
     yield Case(
         "qwen2_5_vl_generate",
         "Qwen2.5-VL, images and text with a cache",
-        partial(_make_tower, "qwen2_5_vl_generate"),
+        partial(_make_forward, "_vision", "qwen2_5_vl_generate"),
         partial(_has_model, "qwen2_5_vl"),
         compare=_compare_generated,
         sources=("_forward.py", "_vision.py"),

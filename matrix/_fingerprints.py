@@ -87,7 +87,7 @@ def surveys(package: str, versions: Iterable[str], options: Options) -> Iterator
 def _survey(package: str, options: Options, versions: tuple[str, str]) -> Survey:
     registry = list(default_registry())
     specs = {spec: None for version in versions for spec in for_version(registry, package, version)}
-    named = {spec for spec in registry if any(target.text.startswith("mentioning(") for target in spec.places)}
+    named = {spec for spec in registry if any(target.is_mention for target in spec.places)}
     # Methods that mention a name are looked for where a spec is about them: that takes long.
     wanted = [spec for spec in registry if spec in specs or spec not in named]
     sources = sources_of(versions[1], package, index=options.index, cache=options.cache)

@@ -73,7 +73,6 @@ def _record(lock: Path, spec: PatchingSpec) -> None:
 def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str, str]]:
     """Yield target, fingerprint, release and text key of each loaded target."""
     for target in spec.places:
-        package = target.module.partition(".")[0]
-        version: Any = installed_version(package)
+        version: Any = installed_version(target.package)
         if target.module in sys.modules and (source := target.source()) is not None:
             yield target.text, fingerprint(source), version.base_version, text_key(source)

@@ -48,6 +48,16 @@ class Target:
         """Say whether the target stands for places in any number of modules, those that are yet to come included."""
         return False
 
+    @property
+    def is_mention(self) -> bool:
+        """Say whether the places are found by a word, so that there is no single source."""
+        return False
+
+    @property
+    def package(self) -> str:
+        """The package that the module is in."""
+        return self.module.partition(".")[0]
+
     def is_loaded(self) -> bool:
         """Say whether the module has been imported to its end."""
         return is_ready(sys.modules.get(self.module))
@@ -177,6 +187,10 @@ class MentioningTarget(Target):
     package includes `<package>_modules`, where transformers puts the code that comes with a checkpoint. There is no
     single source, so there is no fingerprint: it is fit for ranges whose releases are all known.
     """
+
+    @property
+    def is_mention(self) -> bool:
+        return True
 
     @property
     def is_spread(self) -> bool:

@@ -92,7 +92,7 @@ def for_version(specs: Iterable[PatchingSpec], package: str, version: str) -> li
     return [
         spec
         for spec in specs
-        if any(target.module.partition(".")[0] == package for target in spec.places)
+        if any(target.package == package for target in spec.places)
         and all(item.admits(Version(version)) for item in spec.ranges if item.package == package)
     ]
 
@@ -110,21 +110,17 @@ def findings(
     """
     specs = list(specs)
     for spec in specs:
-        spread = [target for target in spec.places if _is_named(target)]
+        spread = [target for target in spec.places if target.is_mention]
         if spread:
             yield _about_methods(survey, spec, spread, known)
         for target in spec.places:
             place = survey.places.get((spec, target.text))
-            if place is not None and not _is_named(target):
+            if place is not None and not target.is_mention:
                 yield _about(spec, target, place, known, moved)
     for spec_id in dict.fromkeys(spec.id for spec in specs if spec.spreads):
         names, before = survey.occurrences.get(spec_id, frozenset()), known.occurrences(spec_id)
         for name in sorted(names - set(names if before is None else before)):
             yield Finding(spec_id, name, "new", "it matches what the spec says of its defect")
-
-
-def _is_named(target: Target) -> bool:
-    return target.text.startswith("mentioning(")
 
 
 def _about(spec: PatchingSpec, target: Target, place: Place, known: Known, moved: Callable[[Target], str]) -> Finding:

@@ -60,9 +60,10 @@ class Looker:
 
     def _with_diff(self, finding: Finding, target: Target) -> Finding:
         """Return a finding with a diff against the last source that was proved, or with why there is none."""
-        after = self._surveyor.definition(target)
-        release = self._last_proved(target)
-        if finding.state == "unchanged" or after is None or not release:
+        if finding.state == "unchanged":
+            return finding
+        after, release = self._surveyor.definition(target), self._last_proved(target)
+        if after is None or not release:
             return finding
         before = self._definition(release, target)
         if isinstance(before, str):

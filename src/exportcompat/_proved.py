@@ -30,7 +30,7 @@ def describe(spec: PatchingSpec, sources: Fingerprints | None, environment: Envi
         target has one that was not proved), `on 5.4.0 and 5.12.1` (no source to go by: the nearest proofs), `unknown`
         (no release that anybody has looked at: `exportcompat drift` does), or `no` (never proved).
     """
-    releases, package = proved_on(spec, sources), spec.places[0].module.partition(".")[0]
+    releases, package = proved_on(spec, sources), spec.places[0].package
     version = environment[package]
     if version is None or not releases or sources is None:
         return "no"
@@ -46,7 +46,7 @@ def describe(spec: PatchingSpec, sources: Fingerprints | None, environment: Envi
 
 
 def _sourced(spec: PatchingSpec) -> list[Target]:
-    return [target for target in spec.places if not target.text.startswith("mentioning(")]
+    return [target for target in spec.places if not target.is_mention]
 
 
 def _nearest(releases: list[str], version: Version) -> list[str]:

@@ -70,7 +70,7 @@ class Surveyor:
             (spec, target.text): self.place(spec, target)
             for spec in specs
             for target in spec.places
-            if target.module.partition(".")[0] == sources.package
+            if target.package == sources.package
         }
         return Survey(
             sources.package, sources.version, places, self.occurrences(specs if spreading is None else spreading)
@@ -78,7 +78,7 @@ class Surveyor:
 
     def place(self, spec: PatchingSpec, target: Target) -> Place:
         """Return what one target is."""
-        if target.text.startswith("mentioning("):
+        if target.is_mention:
             return self._mentions(target.name, spec.defect)
         found = self.definition(target)
         if found is None:
@@ -98,7 +98,7 @@ class Surveyor:
         places = (self.package.find(target.module, target.name) for spec in specs for target in spec.places)
         covered = {f"{item.module}:{item.name}" for item in places if item}
         for spec in specs:
-            if spec.spreads and self.package.sources.package in {item.module.partition(".")[0] for item in spec.places}:
+            if spec.spreads and self.package.sources.package in {item.package for item in spec.places}:
                 found.setdefault(spec.id, set()).update(self._matching(spec.defect))
         return {spec_id: frozenset(names - covered) for spec_id, names in found.items()}
 
