@@ -13,16 +13,28 @@ from ._vision_places import corners, find_places, frame_ends, frame_lengths, win
 
 
 def in_graph(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a tower's `forward`, or one of the methods and functions that it computes with, made to use no loop."""
-    return _FACTORIES[original.__name__](original)
+    """Return a tower's `forward`, or one of the methods and functions that it computes with, made to use no loop.
+
+    Other methods, which happen to mention such a function, are returned as they are.
+    """
+    factory = _FACTORIES.get(original.__name__)
+    return original if factory is None else factory(original)
 
 
 def _tower(original: Callable[..., Any]) -> Callable[..., Any]:
-    def forward(self: Any, hidden_states: Any, grid_thw: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_traced(hidden_states):
-            return original(self, hidden_states, grid_thw, *args, **kwargs)
-        with counting(hidden_states.shape[0]), _Frames(grid_thw):
-            return original(self, hidden_states, grid_thw, *args, **kwargs)
+    signature = inspect.signature(original)
+    if not any(name.endswith("grid_thw") for name in signature.parameters):
+        return original
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs).arguments
+        sizes = next((value for name, value in given.items() if name.endswith("grid_thw")), None)
+        rows = next(value for value in list(given.values())[1:] if isinstance(value, torch.Tensor))
+        if sizes is None or not is_traced(rows):
+            return original(self, *args, **kwargs)
+        # Some towers have a first axis of size 1.
+        with counting(rows.shape[1 if rows.dim() > 2 and type(rows.shape[0]) is int else 0]), _Frames(sizes):
+            return original(self, *args, **kwargs)
 
     return forward
 
@@ -31,6 +43,9 @@ def _method(compute: Callable[..., Any]) -> Callable[..., Any]:
     """Return a factory of methods that take the sizes and are computed by `compute(self, sizes, count)`."""
 
     def factory(original: Callable[..., Any]) -> Callable[..., Any]:
+        if list(inspect.signature(original).parameters) != ["self", "grid_thw"]:
+            return original
+
         def method(self: Any, grid_thw: Any) -> Any:
             count = patch_count()
             return original(self, grid_thw) if count is None else compute(self, grid_thw, count)

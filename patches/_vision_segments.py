@@ -1,5 +1,6 @@
 """Attention of patches within segments, made to be one product with a mask while it is traced."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,11 @@ from ._vision_places import segments
 
 
 def masked(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of an attention, or what makes its mask, made not to loop over segments."""
-    if original.__name__ == "forward":
+    """Return the `forward` of an attention, or what makes its mask, made not to loop over segments.
+
+    Other methods are returned as they are.
+    """
+    if original.__name__ != "_prepare_attention_mask":
         return _attention(original)
 
     def prepared(self: Any, inputs_tensor: Any, cu_seqlens: Any) -> Any:
@@ -26,10 +30,13 @@ def masked(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _attention(original: Callable[..., Any]) -> Callable[..., Any]:
+    if list(inspect.signature(original).parameters)[1:3] != ["hidden_states", "cu_seqlens"]:
+        return original
+
     def forward(self: Any, hidden_states: Any, cu_seqlens: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_traced(hidden_states):
             return original(self, hidden_states, cu_seqlens, *args, **kwargs)
-        with _OneSegment(cu_seqlens, hidden_states.shape[0]):
+        with _OneSegment(cu_seqlens, hidden_states.shape[-2]):
             return original(self, hidden_states, _pair(hidden_states), *args, **kwargs)
 
     return forward

@@ -1,7 +1,7 @@
 """Vision towers walk over the sizes of images with Python loops.
 
-Symptom: Qwen2-VL, Qwen2.5-VL, Qwen3-VL: `GuardOnDataDependentSymNode`; with sizes that are constants, a graph that is
-wrong for every other image.
+Symptom: Qwen2-VL, Qwen2.5-VL, Qwen3-VL, and from 5.9 on other models with such a tower: `GuardOnDataDependentSymNode`;
+with sizes that are constants, a graph that is wrong for every other image.
 Cause: the order of windows, the positions and the ends of frames are computed in loops over `grid_thw`, whose rows are
 data, and so is the length of what the loops make.
 What is done: while it is traced, a tower computes them from `grid_thw` with tensor operations. Everything is as
@@ -24,8 +24,9 @@ _METHODS = {
     "qwen2_5_vl": ("forward", "rot_pos_emb", "get_window_index"),
     "qwen3_vl": ("forward", "rot_pos_emb", "fast_pos_embed_interpolate"),
 }
-_SHARED = ("get_vision_position_ids",)
-_OWN = {"qwen2_vl": (), "qwen2_5_vl": ("get_vision_window_index",)}
+_UTILS = "transformers.vision_utils"
+_FUNCTIONS = ("get_vision_cu_seqlens", "get_vision_position_ids", "get_vision_window_index")
+"""Functions that all towers compute with, from 5.9 on."""
 _SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/{}"
 
 
@@ -33,12 +34,15 @@ def _methods(*models: str) -> tuple[str, ...]:
     return tuple(f"{_TOWERS[model]}.{name}" for model in models for name in _METHODS[model])
 
 
-def _functions(ends: str, interpolation: str) -> tuple[str, ...]:
-    """Return the towers, and the functions that their modules import by name from `vision_utils`."""
-    names = {**_OWN, "qwen3_vl": (interpolation,)}
-    modules = {model: _TOWERS[model].partition(":")[0] for model in _TOWERS}
-    taken = (f"{modules[model]}:{name}" for model in names for name in (*_SHARED, ends, *names[model]))
-    return (*(f"{tower}.forward" for tower in _TOWERS.values()), *taken)
+def _functions(*more: str) -> tuple[str, ...]:
+    """Return the towers of every model that computes with functions of `vision_utils`, and the functions."""
+    names = (*_FUNCTIONS, *more)
+    towers = (f"{_TOWERS[model]}.forward" for model in _TOWERS)
+    return (
+        *towers,
+        *(f"mentioning(transformers:{name})" for name in names),
+        *(f"imported({_UTILS}:{name})" for name in names),
+    )
 
 
 def _variant(
@@ -58,7 +62,6 @@ def _variant(
 
 
 _PROOFS = ("qwen2_vl_vision", "qwen2_5_vl_vision", "qwen3_vl_vision")
-_UTILS = "vision_utils.py"
 
 SPECS = (
     _variant(
@@ -84,14 +87,14 @@ SPECS = (
     ),
     _variant(
         ">=5.9,<5.15",
-        _functions("get_vision_cu_seqlens", "get_vision_bilinear_indices_and_weights"),
+        _functions("get_vision_bilinear_indices_and_weights"),
         _PROOFS,
-        _SOURCE.format("v5.14.1", _UTILS),
+        _SOURCE.format("v5.14.1", "vision_utils.py"),
     ),
     _variant(
         ">=5.15",
         _functions("get_vision_attention_seqlens", "get_vision_interpolation_indices_and_weights"),
         _PROOFS,
-        _SOURCE.format("v5.23.0", _UTILS),
+        _SOURCE.format("v5.23.0", "vision_utils.py"),
     ),
 )

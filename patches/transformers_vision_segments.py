@@ -1,6 +1,6 @@
 """Patches are attended to in segments, one after the other, in a loop whose length and sizes are data.
 
-Symptom: Qwen2-VL, Qwen2.5-VL, Qwen3-VL: `GuardOnDataDependentSymNode`.
+Symptom: Qwen2-VL, Qwen2.5-VL, Qwen3-VL, from 4.54 on all models that copy their attention: `GuardOnDataDependentSymNode`.
 Cause: to 4.52, and in 4.53.1-4.53.3, a mask is filled segment by segment; else queries, keys and values are split
 by `lengths.tolist()`. A segment is a frame, or a window.
 What is done: while it is traced, there is one segment, and `scaled_dot_product_attention` is given the real ones as the
@@ -24,7 +24,7 @@ _SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/
 def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], source: str) -> PatchingSpec:
     return PatchingSpec(
         id="vision-segments",
-        targets=tuple(target if "." in target.partition(":")[2] else f"{target}.forward" for target in targets),
+        targets=targets,
         replacement="exportcompat.patches._vision_segments:masked",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Attention loops over segments, whose number and sizes are data: no graph.",
@@ -35,10 +35,11 @@ def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], s
 
 
 _PROOFS = ("qwen2_5_vl_vision",)
-_OLD2 = (f"{_QWEN2}:VisionAttention", f"{_QWEN2}:VisionSdpaAttention")
-_OLD25 = (f"{_QWEN25}:Qwen2_5_VLVisionAttention", f"{_QWEN25}:Qwen2_5_VLVisionSdpaAttention")
+_OLD2 = (f"{_QWEN2}:VisionAttention.forward", f"{_QWEN2}:VisionSdpaAttention.forward")
+_OLD25 = (f"{_QWEN25}:Qwen2_5_VLVisionAttention.forward", f"{_QWEN25}:Qwen2_5_VLVisionSdpaAttention.forward")
 _TWO = (_OLD2[0], _OLD25[0])
-_THREE = (*_TWO, f"{_QWEN3}:Qwen3VLVisionAttention")
+_COPIES = "mentioning(transformers:splits)"
+_THREE = (*_TWO, f"{_QWEN3}:Qwen3VLVisionAttention.forward", _COPIES)
 
 SPECS = (
     _variant(">=4.45,<4.49", _OLD2, ("qwen2_vl_vision",), _SOURCE.format("v4.48.3", "qwen2_vl/modeling_qwen2_vl.py")),
@@ -49,6 +50,6 @@ SPECS = (
     _variant(
         ">=4.53.1,<4.54", (*_TWO, *_MASK), _PROOFS, _SOURCE.format("v4.53.3", "qwen2_5_vl/modeling_qwen2_5_vl.py")
     ),
-    _variant(">=4.54,<4.57", _TWO, _PROOFS, _SOURCE.format("v4.56.2", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
+    _variant(">=4.54,<4.57", (*_TWO, _COPIES), _PROOFS, _SOURCE.format("v4.56.2", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
     _variant(">=4.57", _THREE, _PROOFS, _SOURCE.format("v5.23.0", "qwen3_vl/modeling_qwen3_vl.py")),
 )

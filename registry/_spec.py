@@ -24,8 +24,9 @@ class PatchingSpec:
         targets: places to write, as strings that are resolved when the spec is applied:
             `"pkg.mod:function"` and `"pkg.mod:Class.method"` (an attribute), `"pkg.mod:MAPPING[key]"` (a mapping
             item), `"pytree(pkg.mod:Class)"` (a pytree node), `"decorated(pkg.mod:decorator)"` (every method that
-            the decorator made, in any module that imported the decorator by name), `"mentioning(pkg:name)"` (every
-            method of the package whose code has the name).
+            the decorator made, in any module that imported the decorator by name), `"imported(pkg.mod:function)"`
+            (the function in every module that imported it by name), `"mentioning(pkg:name)"` (every method of the
+            package whose code has the name).
         replacement: `"pkg.mod:factory"`; `factory(original)` returns what to put in place. For a pytree node
             `original` is None and the factory returns the keyword arguments of `register_pytree_node`.
         requires: requirement strings, such as `"transformers>=4.56,<5.24"`. Bounds compare by release.

@@ -18,6 +18,7 @@ _FORMS = {
     "item": re.compile(rf"(?P<module>{_DOTTED}):(?P<name>{_DOTTED})\[(?P<item>[^\[\]]+)\]"),
     "pytree": re.compile(rf"pytree\((?P<module>{_DOTTED}):(?P<name>{_DOTTED})\)"),
     "decorated": re.compile(rf"decorated\((?P<module>{_DOTTED}):(?P<name>[A-Za-z_]\w*)\)"),
+    "imported": re.compile(rf"imported\((?P<module>{_DOTTED}):(?P<name>[A-Za-z_]\w*)\)"),
     "mentioning": re.compile(r"mentioning\((?P<module>[A-Za-z_]\w*):(?P<name>[A-Za-z_]\w*)\)"),
 }
 
@@ -179,6 +180,35 @@ class DecoratedTarget(Target):
         return decorator
 
 
+class ImportedTarget(Target):
+    """`imported(pkg.mod:function)`: the name of a function in every module that has imported it from its own.
+
+    To replace it where it is defined would not reach those who have imported it before, and would leave it behind with
+    those who import it meanwhile.
+    """
+
+    @property
+    def is_spread(self) -> bool:
+        return True
+
+    def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
+        function = self.source()
+        none: dict[str, Any] = {}
+        found = ((module, getattr(module, "__dict__", none).get(self.name)) for module in modules)
+        users = [module for module, value in found if value is not None and function in _chain(value)]
+        return [
+            AttributeSlot(user, self.name, f"{user.__name__}:{self.name}")
+            for user in users
+            if user.__name__ != self.module
+        ]
+
+    def source(self) -> Any:
+        function = _namespace(sys.modules[self.module]).get(self.name)
+        if not isinstance(function, FunctionType):
+            raise AttributeMissingError(self._message(f"{self.module} has no function {self.name!r}"))
+        return function
+
+
 class MentioningTarget(Target):
     """`mentioning(package:name)`: every method of the package's classes whose code has the name.
 
@@ -209,7 +239,7 @@ def parse_target(text: str, spec_id: str) -> Target:
     """Parse a target.
 
     Raises:
-        SpecError: `text` has none of the five forms.
+        SpecError: `text` has none of the six forms.
     """
     for form, pattern in _FORMS.items():
         if match := pattern.fullmatch(text):
@@ -217,7 +247,8 @@ def parse_target(text: str, spec_id: str) -> Target:
             return target
     raise SpecError(
         f"spec {spec_id!r}: target {text!r} has no known form; write 'pkg.mod:Class.method', 'pkg.mod:function', "
-        "'pkg.mod:MAPPING[key]', 'pytree(pkg.mod:Class)', 'decorated(pkg.mod:decorator)' or 'mentioning(pkg:name)'"
+        "'pkg.mod:MAPPING[key]', 'pytree(pkg.mod:Class)', 'decorated(pkg.mod:decorator)', 'imported(pkg.mod:function)' or "
+        "'mentioning(pkg:name)'"
     )
 
 
@@ -231,6 +262,7 @@ _CLASSES: dict[str, type[Any]] = {
     "item": ItemTarget,
     "pytree": PytreeTarget,
     "decorated": DecoratedTarget,
+    "imported": ImportedTarget,
     "mentioning": MentioningTarget,
 }
 

@@ -29,6 +29,7 @@ FORMS = [
     ("pkg.mod:Class.TABLE[a-b.c]", "ItemTarget", "pkg.mod", "Class.TABLE"),
     ("pytree(pkg.mod:Class)", "PytreeTarget", "pkg.mod", "Class"),
     ("decorated(pkg.mod:decorator)", "DecoratedTarget", "pkg.mod", "decorator"),
+    ("imported(pkg.mod:function)", "ImportedTarget", "pkg.mod", "function"),
     ("mentioning(pkg:name)", "MentioningTarget", "pkg", "name"),
 ]
 
@@ -86,6 +87,8 @@ MISSING = [
     ("fakepkg:LEVELS[nothing]", AttributeMissingError, "LEVELS has no item 'nothing'"),
     ("decorated(fakepkg:nothing)", AttributeMissingError, "fakepkg has no decorator 'nothing'"),
     ("decorated(fakepkg:Thing)", AttributeMissingError, "fakepkg has no decorator 'Thing'"),
+    ("imported(fakepkg:nothing)", AttributeMissingError, "fakepkg has no function 'nothing'"),
+    ("imported(fakepkg:Thing)", AttributeMissingError, "fakepkg has no function 'Thing'"),
     ("pytree(fakepkg:Nothing)", ClassMissingError, "fakepkg has no 'Nothing'"),
 ]
 
@@ -225,6 +228,36 @@ def test_sources(fakepkg: ModuleType, decorated: ModuleType) -> None:
     node = parse_target("pytree(users:Plain)", "fake-spec")
     assert isinstance(node, PytreeTarget)
     assert node.source() is decorated.Plain.__init__
+
+
+def test_imported_finds_a_function_in_the_modules_that_have_it(make_module: Callable[..., ModuleType]) -> None:
+    def shared() -> str:
+        return "shared"
+
+    def other() -> str:
+        return "other"
+
+    make_module("fakepkg", shared=shared)
+    user, stranger = make_module("fakepkg.user", shared=shared), make_module("fakepkg.stranger", shared=other)
+    target = parse_target("imported(fakepkg:shared)", "fake-spec")
+    assert [slot.owner for slot in target.slots(list(sys.modules.values()))] == [user]
+    assert target.slots([stranger]) == []
+    assert target.is_spread
+    assert target.source() is shared
+
+
+def test_imported_is_found_where_it_is_patched_already(make_module: Callable[..., ModuleType]) -> None:
+    def shared() -> str:
+        return "shared"
+
+    @functools.wraps(shared)
+    def patched() -> str:
+        return "patched"
+
+    make_module("fakepkg", shared=shared)
+    user = make_module("fakepkg.user", shared=patched)
+    slots = parse_target("imported(fakepkg:shared)", "fake-spec").slots(list(sys.modules.values()))
+    assert [slot.owner for slot in slots] == [user]
 
 
 @pytest.fixture
