@@ -1,23 +1,30 @@
-"""How many patches a vision tower that is traced was given: what depends on images is as long as they are many."""
+"""What is known while a vision tower is traced: how many patches it was given, and what was made of them once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-_COUNT: ContextVar[Any] = ContextVar("patches", default=None)
+_TOWER: ContextVar[tuple[Any, dict[int, Any]] | None] = ContextVar("tower", default=None)
 
 
 @contextmanager
 def counting(count: Any) -> Iterator[None]:
     """Make `count` what `patch_count` returns."""
-    token = _COUNT.set(count)
+    token = _TOWER.set((count, {}))
     try:
         yield
     finally:
-        _COUNT.reset(token)
+        _TOWER.reset(token)
 
 
 def patch_count() -> Any:
     """Return the number of patches; None outside of a tower that is traced."""
-    return _COUNT.get()
+    tower = _TOWER.get()
+    return tower and tower[0]
+
+
+def tower_memory() -> dict[int, Any]:
+    """Return what the layers of a tower share; a new one outside of a tower that is traced."""
+    tower = _TOWER.get()
+    return tower[1] if tower else {}

@@ -132,7 +132,12 @@ def _neighbours(index: Any, size: Any, side: int) -> tuple[Any, Any, Any]:
     return below, (below + 1).clamp(max=side - 1), point - floor
 
 
+def marks(ends: Any, count: Any) -> Any:
+    """Return 1 for the first patch of each segment and 0 for others, `(count,)`, int64; ends may repeat."""
+    found = torch.zeros(count + 1, dtype=torch.int64, device=ends.device)
+    return found.scatter(0, ends.to(torch.int64), 1)[:count]
+
+
 def segments(ends: Any, count: Any) -> Any:
     """Return the number of the segment of each of `count` rows, `(count,)`, from 0 and the ends; ends may repeat."""
-    marks = torch.zeros(count + 1, dtype=torch.int64, device=ends.device)
-    return marks.scatter(0, ends.to(torch.int64), 1).cumsum(0)[:count]
+    return marks(ends, count).cumsum(0)

@@ -7,6 +7,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ._tracing import is_traced
+from ._vision_batch import batch_of
 from ._vision_places import segments
 
 
@@ -40,7 +41,7 @@ def _pair(rows: Any) -> Any:
 
 
 class _OneSegment(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
-    """Answer that there is one segment, of all patches, and mask what is asked for across the real ones.
+    """Answer that there is one segment, of all patches, and keep the real ones apart in what is computed.
 
     Args:
         ends: 0 and the ends of the segments, `(segments + 1,)`; they may repeat.
@@ -49,8 +50,7 @@ class _OneSegment(TorchFunctionMode):  # type: ignore[misc]  # torch has no type
 
     def __init__(self, ends: Any, count: Any) -> None:
         super().__init__()
-        own = segments(ends, count)
-        self._is_same = own[:, None] == own
+        self._ends = ends
         self._count = count
         self._is_split = False
 
@@ -61,22 +61,21 @@ class _OneSegment(TorchFunctionMode):  # type: ignore[misc]  # torch has no type
             self._is_split = True
             return [self._count] if func is torch.Tensor.tolist else self._count
         if func is torch.Tensor.__setitem__:
-            return _fill(args[0], self._is_same, args[2])
+            return _fill(args[0], self._is_same(), args[2])
         # By name: another spec has a replacement where the function is looked up.
-        if self._is_split and func.__name__ == "scaled_dot_product_attention":
-            return _masked_product(func, self._is_same, *args, **kwargs)
+        if func.__name__ == "scaled_dot_product_attention":
+            return batch_of(self._ends, self._count).attend(func, *args, **kwargs)
         if self._is_split and func is torch.nn.functional.softmax:
-            args = (args[0].masked_fill(~self._is_same, torch.finfo(args[0].dtype).min), *args[1:])
+            args = (args[0].masked_fill(~self._is_same(), torch.finfo(args[0].dtype).min), *args[1:])
         return func(*args, **kwargs)
+
+    def _is_same(self) -> Any:
+        """Return which patches are of the same segment, `(patches, patches)`."""
+        own = segments(self._ends, self._count)
+        return own[:, None] == own
 
 
 def _fill(mask: Any, is_same: Any, value: Any) -> Any:
     """Write `value` where patches are of the same segment; a mask of bools is written True."""
     # ONNX Runtime cannot pick between bools.
     return mask.logical_or_(is_same) if mask.dtype == torch.bool else mask.masked_fill_(is_same, value)
-
-
-def _masked_product(
-    func: Any, mask: Any, query: Any, key: Any, value: Any, attn_mask: None = None, **kwargs: Any
-) -> Any:
-    return func(query, key, value, attn_mask=mask, **kwargs)

@@ -3,8 +3,9 @@
 Symptom: Qwen2-VL, Qwen2.5-VL, Qwen3-VL: `GuardOnDataDependentSymNode`.
 Cause: to 4.52, and in 4.53.1-4.53.3, a mask is filled segment by segment; else queries, keys and values are split
 by `lengths.tolist()`. A segment is a frame, or a window.
-What is done: while it is traced, there is one segment, and a mask keeps the real ones apart. It costs memory that is
-quadratic in the number of all patches of a call.
+What is done: while it is traced, there is one segment, and `scaled_dot_product_attention` is given the real ones as the
+rows of a batch, as wide as the longest. Attention `eager` gets a mask instead, which costs memory that is quadratic in
+the number of all patches of a call.
 Can go: when ONNX has attention over segments and upstream uses it.
 """
 

@@ -7,6 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="places are tensors")
 
+from exportcompat import apply_patches
+from exportcompat.matrix._cases import find_case
 from exportcompat.patches._vision_places import corners, find_places, frame_ends, segments, window_order
 
 GRIDS = (
@@ -85,3 +87,19 @@ def test_sizes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for rows in (20, 28):
         with pytest.raises(Exception, match="invalid index|out of"):
             session.run(None, {**feeds, "patches": torch.zeros(rows, 2).numpy()})
+
+
+@pytest.mark.parametrize("name", ["qwen2_vl_vision", "qwen2_5_vl_vision"])
+def test_attention_is_not_as_large_as_all_patches_squared(name: str) -> None:
+    case = find_case(name)
+    if not case.exists():
+        pytest.skip("this release has no such model")
+    tower = case.decoder()
+    inputs = tower.inputs(((1, 8, 12), (1, 4, 6)))
+    shapes = {name: dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for name, axes in tower.axes.items()}
+    with apply_patches(), torch.no_grad():
+        program = torch.export.export(tower.model, (), inputs, dynamic_shapes=shapes, strict=False)
+    count = next(node.meta["val"].shape[0] for node in program.graph.nodes if node.name == "hidden_states")
+    found = {node.name: list(map(str, getattr(node.meta.get("val"), "shape", ()))) for node in program.graph.nodes}
+    assert len(found) > 100
+    assert [node for node, sizes in found.items() if sizes.count(str(count)) > 1] == []
