@@ -3,8 +3,8 @@
 Symptom: Qwen2-VL, Qwen2.5-VL, Qwen3-VL as a whole: `GuardOnDataDependentSymNode` (to 4.52, 4.55 to 4.57), `No ONNX
 function found for aten._is_all_true` (5.x).
 Cause: `n_image_tokens != n_image_features` with the number from `.item()` (to 4.52);
-`inputs_embeds[mask].numel() != image_features.numel()`; `torch_compilable_check` of a tensor. 4.53 and 4.54 do not check
-what is traced.
+`inputs_embeds[mask].numel() != image_features.numel()`; `torch_compilable_check` of a tensor. 4.53 and 4.54 check
+nothing while they are traced.
 What is done: while it is traced, the graph checks it: ONNX Runtime stops with an index out of range. To 4.52 the check
 is in the middle of `forward`, which does without it, and without the tower, if it is given embeddings; so it is given
 those of the tokens with the features in their places.
