@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -180,7 +181,9 @@ def _encoders() -> Iterator[Case]:
 
 def _has_model(name: str) -> bool:
     """Say whether the installed transformers has a folder of this model."""
-    return importlib.util.find_spec(f"transformers.models.{name}") is not None
+    name = f"transformers.models.{name}"
+    # A folder that has been imported has no `__spec__` in some releases, and then `find_spec` raises.
+    return name in sys.modules or importlib.util.find_spec(name) is not None
 
 
 def _has_clip_of_any_size() -> bool:

@@ -228,10 +228,15 @@ def compare_generated(path: Path, make: Callable[[], Any]) -> list[Discrepancy]:
     return list(observer.check_discrepancies(path))
 
 
-def _settings(vision: Any, **more: Any) -> dict[str, Any]:
-    """Return the arguments of a configuration; what rotary embeddings need has another name from 5.0 on."""
-    rotary = {"rope_scaling": _ROTARY, "rope_parameters": _ROTARY}
-    return {"text_config": {**_TEXT, **rotary, **more}, "vision_config": {**vision, "depth": 2}, **_TOKENS}
+def _config(kind: Any, vision: Any, **more: Any) -> Any:
+    """Return a configuration of class `kind`.
+
+    What rotary embeddings need has another name from 5.0 on. To 4.51 there is no configuration of the text.
+    """
+    text = {**_TEXT, "rope_scaling": dict(_ROTARY), "rope_parameters": dict(_ROTARY), **more}
+    has_part = "text_config" in inspect.signature(kind.__init__).parameters
+    settings = {"text_config": text} if has_part else text
+    return kind(**settings, vision_config={**vision, "depth": 2}, **_TOKENS)
 
 
 def _whole(model: Any, kind: type[ImageText] = ImageText) -> ImageText:
@@ -253,7 +258,7 @@ def make_qwen2_5_vl_whole(kind: type[ImageText] = ImageText) -> ImageText:
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
     vision = make_qwen2_5_vl().model.config.to_dict()
-    return _whole(Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(**_settings(vision))), kind)
+    return _whole(Qwen2_5_VLForConditionalGeneration(_config(Qwen2_5_VLConfig, vision)), kind)
 
 
 def make_qwen2_vl_whole() -> ImageText:
@@ -261,7 +266,7 @@ def make_qwen2_vl_whole() -> ImageText:
     from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
 
     vision = make_qwen2_vl().model.config.to_dict()
-    return _whole(Qwen2VLForConditionalGeneration(Qwen2VLConfig(**_settings(vision))))
+    return _whole(Qwen2VLForConditionalGeneration(_config(Qwen2VLConfig, vision)))
 
 
 def make_qwen3_vl_whole() -> ImageText:
@@ -269,4 +274,4 @@ def make_qwen3_vl_whole() -> ImageText:
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     vision = make_qwen3_vl().model.config.to_dict()
-    return _whole(Qwen3VLForConditionalGeneration(Qwen3VLConfig(**_settings(vision, head_dim=8))))
+    return _whole(Qwen3VLForConditionalGeneration(_config(Qwen3VLConfig, vision, head_dim=8)))

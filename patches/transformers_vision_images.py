@@ -3,7 +3,8 @@
 Symptom: Qwen2-VL, Qwen2.5-VL, Qwen3-VL as a whole: `GuardOnDataDependentSymNode`; without it, a graph that stops in a
 `Reshape` when it is given no patches, as it is after the first call of `generate`.
 Cause: from 4.53 on, `get_image_features` splits the features by sizes, which are data, and `forward` puts them together
-again. In Python a call without images skips the vision tower; a graph does not.
+again. In Python a call without images skips the vision tower; a graph does not. (To 4.51 `forward` calls the tower
+itself; see `transformers_vision_placeholders`.)
 What is done: while it is traced, the features are one part. One image of the smallest size is added, and its features
 are dropped, so that the tower always has something to do. Sizes that come without patches do not count: `generate`
 goes on passing `image_grid_thw`.
@@ -18,6 +19,8 @@ from exportcompat.registry import PatchingSpec
 
 def for_any_number(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `get_image_features` or `get_video_features`, made to take any number of images while it is traced."""
+    import torch
+
     from ._tracing import is_traced
     from ._vision_images import OnePart, with_one_more
 
@@ -25,7 +28,9 @@ def for_any_number(original: Callable[..., Any]) -> Callable[..., Any]:
         if sizes is None or not is_traced(rows):
             return original(self, rows, sizes, *args, **kwargs)
         with OnePart():
-            return original(self, *with_one_more(rows, sizes, self.visual.spatial_merge_size), *args, **kwargs)
+            found = original(self, *with_one_more(rows, sizes, self.visual.spatial_merge_size), *args, **kwargs)
+        # 4.52 splits nothing.
+        return found[:-1] if isinstance(found, torch.Tensor) else found
 
     def get_image_features(self: Any, pixel_values: Any, image_grid_thw: Any = None, *args: Any, **kwargs: Any) -> Any:
         return method(self, pixel_values, image_grid_thw, *args, **kwargs)
@@ -48,7 +53,7 @@ _SOURCE = (
 )
 
 
-def _variant(releases: str, targets: tuple[str, ...], tag: str) -> PatchingSpec:
+def _variant(releases: str, targets: tuple[str, ...], tag: str, models: int) -> PatchingSpec:
     return PatchingSpec(
         id="vision-image-count",
         targets=targets,
@@ -56,12 +61,12 @@ def _variant(releases: str, targets: tuple[str, ...], tag: str) -> PatchingSpec:
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Features are split image by image, and a graph cannot skip the tower: no graph, or one that stops.",
         upstream=(_SOURCE.format(tag),),
-        proofs=("qwen2_vl", "qwen2_5_vl", "qwen3_vl"),
+        proofs=("qwen2_vl", "qwen2_5_vl", "qwen3_vl")[:models],
         kind="wrap",
     )
 
 
 SPECS = (
-    _variant(">=4.53,<4.57", (*_QWEN2, *_QWEN25), "v4.53.0"),
-    _variant(">=4.57", (*_QWEN2, *_QWEN25, *_QWEN3), "v5.23.0"),
+    _variant(">=4.52,<4.57", (*_QWEN2, *_QWEN25), "v4.53.0", 2),
+    _variant(">=4.57", (*_QWEN2, *_QWEN25, *_QWEN3), "v5.23.0", 3),
 )

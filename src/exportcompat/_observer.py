@@ -21,6 +21,7 @@ from ._discrepancy import Discrepancies
 from ._extras import require
 from ._record import DERIVED, TRIMMING, Record, bound, is_default, kept_tokens, names_of, take, take_result
 from ._replay import Observed, replay, tensor_outputs
+from ._rope_index import with_positions
 
 if TYPE_CHECKING:
     from ._pair import TextDecoder
@@ -129,7 +130,8 @@ class InputObserver:
             # The method itself says best what is wrong.
             return method(*args, **kwargs)
         part = _part(self._model)
-        inputs = take(part.arguments(arguments) if part else arguments, self._is_dropped)
+        stored = part.arguments(arguments) if part else with_positions(self._model, arguments)
+        inputs = take(stored, self._is_dropped)
         begin = time.perf_counter()
         result = method(*args, **kwargs)
         seconds = time.perf_counter() - begin

@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="what is observed are calls of a torch module")
 
 from exportcompat import ExportCompatError, InputObserver, apply_patches
+from exportcompat._rope_index import with_positions
 
 Module: Any = torch.nn.Module
 
@@ -48,6 +49,30 @@ class Starred(Module):
 
     def forward(self, x: Any, *others: Any, flag: Any = None) -> Any:
         return x + others[0] * others[1]
+
+
+class Walked(Module):
+    """Computes positions from tokens in its first call, and goes on from them afterwards."""
+
+    rope_deltas: Any = None
+
+    def get_rope_index(self, input_ids: Any, attention_mask: Any = None) -> Any:
+        positions = (input_ids > 0).long().cumsum(1).expand(3, -1, -1)
+        return positions, positions.amax((0, 2))[:, None] + 1 - input_ids.shape[1]
+
+    def forward(
+        self, input_ids: Any, attention_mask: Any = None, position_ids: Any = None, past_key_values: Any = None
+    ) -> Any:
+        if position_ids is None and past_key_values is None:
+            _, self.rope_deltas = self.get_rope_index(input_ids, attention_mask)
+        return input_ids.float()
+
+
+class Past:
+    """A cache of 5 tokens."""
+
+    def get_seq_length(self) -> int:
+        return 5
 
 
 def observed(model: Any, *calls: Any, **settings: Any) -> InputObserver:
@@ -395,3 +420,14 @@ def test_another_method_is_observed() -> None:
         model.encode(zeros(2, 3))
         model(zeros(5, 5))
     assert shapes(observer.infer_arguments()) == {"x": (2, 3)}
+
+
+def test_positions_that_a_forward_would_walk_for_are_stored_with_its_call() -> None:
+    model, tokens = Walked(), torch.tensor([[0, 4, 5, 0, 6], [1, 2, 3, 4, 5]])
+    first = with_positions(model, {"input_ids": tokens, "position_ids": None})["position_ids"]
+    assert torch.equal(first, model.get_rope_index(tokens)[0])
+    model(tokens)
+    later = {"input_ids": tokens[:, :1], "past_key_values": Past()}
+    assert with_positions(model, later)["position_ids"].tolist() == [[[4], [6]]] * 3
+    assert "position_ids" not in with_positions(Two(), {"input_ids": tokens})
+    assert shapes(observed(model, {"input_ids": tokens}).infer_arguments(0))["position_ids"] == (3, 2, 5)

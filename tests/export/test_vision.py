@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="places are tensors")
 from exportcompat import apply_patches
 from exportcompat.matrix._cases import find_case
 from exportcompat.patches._vision_places import corners, find_places, frame_ends, segments, window_order
+from exportcompat.patches.transformers_vision_placeholders import checked
 
 GRIDS = (
     ((1, 16, 16),),
@@ -87,6 +88,32 @@ def test_sizes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for rows in (20, 28):
         with pytest.raises(Exception, match="invalid index|out of"):
             session.run(None, {**feeds, "patches": torch.zeros(rows, 2).numpy()})
+
+
+class _Fill(torch.nn.Module):  # type: ignore[misc,name-defined]
+    def get_placeholder_mask(self, input_ids: Any, inputs_embeds: Any, *features: Any) -> Any:
+        mask = (input_ids == 7)[..., None].expand_as(inputs_embeds)
+        return mask, torch.zeros_like(mask)
+
+    def forward(self, tokens: Any, embeddings: Any, features: Any) -> Any:
+        mask, _ = checked(_Fill.get_placeholder_mask)(self, tokens, embeddings, features)
+        return embeddings.masked_scatter(mask, features)
+
+
+def test_features_that_do_not_fit_the_tokens_are_refused(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="the file is run")
+    tokens = torch.tensor([[1, 7, 7, 7, 2], [7, 3, 1, 7, 2]])
+    inputs = {"tokens": tokens, "embeddings": torch.ones(2, 5, 4), "features": torch.randn(5, 4)}
+    shapes = {"tokens": {1: "sequence"}, "embeddings": {1: "sequence"}, "features": {0: "features"}}
+    path = tmp_path / "fill.onnx"
+    torch.onnx.export(_Fill().eval(), (), str(path), kwargs=inputs, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    feeds = {name: tensor.numpy() for name, tensor in inputs.items()}
+    assert session.run(None, feeds)[0][tokens == 7] == pytest.approx(feeds["features"])
+    assert session.run(None, {**feeds, "features": torch.zeros(0, 4).numpy()})[0].min() == 1
+    for count in (4, 6):
+        with pytest.raises(Exception, match="invalid index|out of"):
+            session.run(None, {**feeds, "features": torch.zeros(count, 4).numpy()})
 
 
 @pytest.mark.parametrize("name", ["qwen2_vl_vision", "qwen2_5_vl_vision"])
