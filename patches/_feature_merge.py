@@ -14,6 +14,9 @@ from ._tracing import is_traced
 SPLITTING = ("split_sizes", "num_real_images_per_batch", "real_images_inds")
 """Names in the code of methods that split the features of all images, for others to put them together again."""
 
+COUNTING = ("n_image_tokens", "n_video_tokens", "n_audio_tokens", "n_image_tokens_in_text")
+"""Names in the code of methods that compare the number of placeholders with that of features, to 4.54."""
+
 GRIDS = "image_grid_thw"
 """A name in the code of models whose images have sizes of their own: they have specs of their own, `vision-...`."""
 
@@ -30,8 +33,16 @@ def merging(original: Callable[..., Any]) -> Callable[..., Any]:
         return under(_Expanded, original)
     if "past_seen_tokens" in names and "inputs_merger" in names:
         original = _from_the_start(original)
-    mode = _Masking if "real_images_inds" in names else _Splitting if names & set(SPLITTING) else _Merging
-    return under(mode, original)
+    return under(_mode(names), original)
+
+
+def _mode(names: set[str]) -> Callable[[], TorchFunctionMode]:
+    """Return what a method is run under, given the names in its code."""
+    if "real_images_inds" in names:
+        return _Masking
+    if names & set(SPLITTING):
+        return _Splitting
+    return _Counting if names & set(COUNTING) else _Merging
 
 
 def _placing(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,20 +119,17 @@ class _Merging(TorchFunctionMode):  # type: ignore[misc]  # torch has no types f
         return _Rows(tensor, mask) if is_bool and mask.dim() == tensor.dim() == 3 else NotImplemented
 
 
-class _Expanded(_Merging):
-    """Besides, take it that a text has a placeholder for each feature, and not one for each sound.
-
-    A text of the older kind has fewer placeholders than features, which `placed` refuses.
-    """
+class _Counting(_Merging):
+    """Besides, take it that placeholders that were counted are as many as features."""
 
     def __init__(self) -> None:
         super().__init__()
         self._counts: list[Any] = []
         self._answers |= {
             Tensor.sum: self._counted,
-            Tensor.eq: self._compared,
-            Tensor.__eq__: self._compared,
             Tensor.item: lambda tensor: _Number() if self._is_count(tensor) else NotImplemented,
+            Tensor.ne: self._differs,
+            Tensor.__ne__: self._differs,
         }
 
     def _counted(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -129,11 +137,25 @@ class _Expanded(_Merging):
         self._counts += [result] if tensor.dtype == torch.bool else []
         return result
 
-    def _compared(self, tensor: Any, other: Any) -> Any:
-        return False if self._is_count(tensor) and type(other) is int and other == 0 else NotImplemented
+    def _differs(self, tensor: Any, other: Any) -> Any:
+        return False if self._is_count(tensor) and isinstance(other, torch.SymInt) else NotImplemented
 
     def _is_count(self, tensor: Any) -> bool:
         return any(tensor is count for count in self._counts)
+
+
+class _Expanded(_Counting):
+    """Besides, take it that a text has a placeholder for each feature, and not one for each sound.
+
+    A text of the older kind has fewer placeholders than features, which `placed` refuses.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers |= {Tensor.eq: self._compared, Tensor.__eq__: self._compared}
+
+    def _compared(self, tensor: Any, other: Any) -> Any:
+        return False if self._is_count(tensor) and type(other) is int and other == 0 else NotImplemented
 
 
 class _Splitting(_Merging):

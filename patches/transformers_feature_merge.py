@@ -1,8 +1,9 @@
 """Features of images and sounds do not get into the text in a graph, or not in a call without any.
 
 Symptom: for nearly all models with images or sounds: `GuardOnDataDependentSymNode` in `get_placeholder_mask` (4.55 to
-4.57), `No ONNX function found for aten._is_all_true` (from 5.0), a number of images that is fixed (LLaVA from 4.53,
-Idefics and SmolVLM from 5.20.1), or a file that stops in ONNX Runtime in a call without images.
+4.57) or where placeholders are counted (LLaVA and others of 4.48), `No ONNX function found for aten._is_all_true` (from
+5.0), a number of images that is fixed (LLaVA from 4.53, Idefics and SmolVLM from 5.20.1), or a file that stops in ONNX
+Runtime in a call without images.
 Cause: the features are split by image, to be put together again right behind it; their number is compared with that of
 the placeholders by an `if` on data, or by an operator that ONNX does not have; `masked_scatter` of an empty source, and
 boolean indices, are written otherwise in nearly every release of onnxscript; ONNX Runtime reduces nothing along a
