@@ -202,6 +202,31 @@ def _compare_generated(path: Path, make: Callable[[], Any]) -> "list[Discrepancy
     return compare_generated(path, make)
 
 
+_COPIES = {
+    "qwen2_5_omni": "Qwen2.5-Omni",
+    "qwen3_vl_moe": "Qwen3-VL-MoE",
+    "qwen3_5": "Qwen3.5",
+    "glm4v": "GLM-4V",
+    "ernie4_5_vl_moe": "ERNIE 4.5 VL",
+}
+"""Models with a vision tower like those of Qwen-VL; `_vision_copies` makes them."""
+
+
+_WHOLE_COPIES = ("qwen3_vl_moe", "qwen3_5", "glm4v")
+
+
+def _make_whole_copy(name: str) -> "Forward":
+    from ._vision_copies import make_whole_copy
+
+    return make_whole_copy(name)
+
+
+def _make_copy(name: str) -> "Forward":
+    from ._vision_copies import make_copy
+
+    return make_copy(name)
+
+
 def _towers() -> Iterator[Case]:
     """Yield the vision towers of Qwen-VL, and models with one."""
     for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
@@ -210,6 +235,13 @@ def _towers() -> Iterator[Case]:
     for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
         make, exists = partial(_make_forward, "_vision", f"{name}_whole"), partial(_has_model, name)
         yield _forward_case(name, f"{title}, images and text", make, "_vision.py", exists=exists)
+    files = ("_vision.py", "_vision_copies.py")
+    for name, title in _COPIES.items():
+        make, exists = partial(_make_copy, name), partial(_has_model, name)
+        yield _forward_case(f"{name}_vision", f"{title}, vision tower", make, *files, exists=exists)
+    for name in _WHOLE_COPIES:
+        make, exists = partial(_make_whole_copy, name), partial(_has_model, name)
+        yield _forward_case(name, f"{_COPIES[name]}, images and text", make, *files, exists=exists)
     yield Case(
         "qwen2_5_vl_generate",
         "Qwen2.5-VL, images and text with a cache",

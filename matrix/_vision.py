@@ -74,11 +74,11 @@ def _tensors(output: Any) -> Iterator[Any]:
         yield from _tensors(item)
 
 
-def _tower(model: Any) -> VisionTower:
+def make_tower(model: Any, kind: type[VisionTower] = VisionTower) -> VisionTower:
     """Return a tower whose weights are large enough for every patch to matter."""
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
-    return VisionTower(model.eval())
+    return kind(model.eval())
 
 
 def make_qwen2_vl() -> VisionTower:
@@ -87,7 +87,7 @@ def make_qwen2_vl() -> VisionTower:
     from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VisionTransformerPretrainedModel
 
     config = Qwen2VLVisionConfig(**{**_SIZES, "hidden_act": "quick_gelu"}, depth=2, embed_dim=32, hidden_size=32)
-    return _tower(Qwen2VisionTransformerPretrainedModel(config))
+    return make_tower(Qwen2VisionTransformerPretrainedModel(config))
 
 
 def make_qwen2_5_vl() -> VisionTower:
@@ -97,7 +97,7 @@ def make_qwen2_5_vl() -> VisionTower:
 
     more = {"window_size": 24, "fullatt_block_indexes": [1], "intermediate_size": 64, "out_hidden_size": 32}
     config = Qwen2_5_VLVisionConfig(**_SIZES, **more, depth=3, hidden_size=32)
-    return _tower(Qwen2_5_VisionTransformerPretrainedModel(config))
+    return make_tower(Qwen2_5_VisionTransformerPretrainedModel(config))
 
 
 def make_qwen3_vl() -> VisionTower:
@@ -107,7 +107,7 @@ def make_qwen3_vl() -> VisionTower:
 
     more = {"num_position_embeddings": 49, "deepstack_visual_indexes": [0], "intermediate_size": 64}
     config = Qwen3VLVisionConfig(**_SIZES, **more, depth=2, hidden_size=32, out_hidden_size=32)
-    return _tower(Qwen3VLVisionModel(config))
+    return make_tower(Qwen3VLVisionModel(config))
 
 
 _TEXT: Mapping[str, Any] = {
@@ -228,7 +228,7 @@ def compare_generated(path: Path, make: Callable[[], Any]) -> list[Discrepancy]:
     return list(observer.check_discrepancies(path))
 
 
-def _config(kind: Any, vision: Any, **more: Any) -> Any:
+def make_config(kind: Any, vision: Any, **more: Any) -> Any:
     """Return a configuration of class `kind`.
 
     What rotary embeddings need has another name from 5.0 on. To 4.51 there is no configuration of the text.
@@ -239,7 +239,7 @@ def _config(kind: Any, vision: Any, **more: Any) -> Any:
     return kind(**settings, vision_config={**vision, "depth": 2}, **_TOKENS)
 
 
-def _whole(model: Any, kind: type[ImageText] = ImageText) -> ImageText:
+def make_whole(model: Any, kind: type[ImageText] = ImageText) -> ImageText:
     """Return a model whose weights are large enough for every patch to matter."""
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
@@ -258,7 +258,7 @@ def make_qwen2_5_vl_whole(kind: type[ImageText] = ImageText) -> ImageText:
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
     vision = make_qwen2_5_vl().model.config.to_dict()
-    return _whole(Qwen2_5_VLForConditionalGeneration(_config(Qwen2_5_VLConfig, vision)), kind)
+    return make_whole(Qwen2_5_VLForConditionalGeneration(make_config(Qwen2_5_VLConfig, vision)), kind)
 
 
 def make_qwen2_vl_whole() -> ImageText:
@@ -266,7 +266,7 @@ def make_qwen2_vl_whole() -> ImageText:
     from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
 
     vision = make_qwen2_vl().model.config.to_dict()
-    return _whole(Qwen2VLForConditionalGeneration(_config(Qwen2VLConfig, vision)))
+    return make_whole(Qwen2VLForConditionalGeneration(make_config(Qwen2VLConfig, vision)))
 
 
 def make_qwen3_vl_whole() -> ImageText:
@@ -274,4 +274,4 @@ def make_qwen3_vl_whole() -> ImageText:
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     vision = make_qwen3_vl().model.config.to_dict()
-    return _whole(Qwen3VLForConditionalGeneration(_config(Qwen3VLConfig, vision, head_dim=8)))
+    return make_whole(Qwen3VLForConditionalGeneration(make_config(Qwen3VLConfig, vision, head_dim=8)))

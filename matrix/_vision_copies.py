@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._vision import VisionTower, make_tower
+from ._vision import ImageText, VisionTower, make_config, make_tower, make_whole
 
 
 class ImageTower(VisionTower):
@@ -70,3 +70,38 @@ def make_copy(name: str) -> VisionTower:
     return make_tower(model(config(**{**_SETTINGS, **copy.settings})), copy.kind)
 
 
+
+
+class PictureText(ImageText):
+    """A model of texts with images whose tower takes no videos."""
+
+    shapes = tuple(page for page in ImageText.shapes if all(frames == 1 for frames, _, _ in page[1]))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A model of texts with such a tower; attributes as those of `Copy`."""
+
+    config: str
+    model: str
+    settings: Mapping[str, Any]
+    kind: type[ImageText] = ImageText
+
+
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "decoder_sparse_step": 1}
+WHOLE: Mapping[str, Whole] = {
+    "qwen3_vl_moe": Whole("Qwen3VLMoeConfig", "Qwen3VLMoeForConditionalGeneration", {"head_dim": 8, **_EXPERTS}),
+    "qwen3_5": Whole(
+        "Qwen3_5Config", "Qwen3_5ForConditionalGeneration", {"head_dim": 8, "layer_types": ["full_attention"]}
+    ),
+    "glm4v": Whole("Glm4vConfig", "Glm4vForConditionalGeneration", {"head_dim": 8}, PictureText),
+}
+
+
+def make_whole_copy(name: str) -> ImageText:
+    """Build a model of texts with the tower of `make_copy`, by the name of its folder."""
+    whole, package = WHOLE[name], f"transformers.models.{name}"
+    config = getattr(importlib.import_module(f"{package}.configuration_{name}"), whole.config)
+    model = getattr(importlib.import_module(f"{package}.modeling_{name}"), whole.model)
+    vision = {**make_copy(name).model.config.to_dict(), "out_hidden_size": 32}
+    return make_whole(model(make_config(config, vision, **whole.settings)), whole.kind)

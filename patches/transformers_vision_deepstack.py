@@ -1,6 +1,6 @@
 """Features of lower layers of the vision tower are added to as many tokens as a mask has.
 
-Symptom: Qwen3-VL as a whole: ONNX Runtime refuses to add tensors of different lengths.
+Symptom: Qwen3-VL, Qwen3-VL-MoE as a whole: ONNX Runtime refuses to add tensors of different lengths.
 Cause: `hidden_states[mask, :] + visual_embeds`: how many rows a mask picks is data, and the features of the image that
 `vision-image-count` adds are among the others.
 What is done: while it is traced, the features are scattered over zeros, and all rows are added.
@@ -31,7 +31,10 @@ def scattered(original: Callable[..., Any]) -> Callable[..., Any]:
 SPECS = (
     PatchingSpec(
         id="vision-deepstack",
-        targets=("transformers.models.qwen3_vl.modeling_qwen3_vl:Qwen3VLTextModel._deepstack_process",),
+        targets=(
+            "transformers.models.qwen3_vl.modeling_qwen3_vl:Qwen3VLTextModel._deepstack_process",
+            "transformers.models.qwen3_vl_moe.modeling_qwen3_vl_moe:Qwen3VLMoeTextModel._deepstack_process",
+        ),
         replacement=f"{__name__}:scattered",
         requires=("transformers>=4.57,<5.18", "torch>=2.6"),
         reason="Features are added to the rows that a mask picks, and a graph has more of them: wrong.",

@@ -18,11 +18,19 @@ _TOWERS = {
     "qwen2_vl": f"{_MODELS}.qwen2_vl.modeling_qwen2_vl:Qwen2VisionTransformerPretrainedModel",
     "qwen2_5_vl": f"{_MODELS}.qwen2_5_vl.modeling_qwen2_5_vl:Qwen2_5_VisionTransformerPretrainedModel",
     "qwen3_vl": f"{_MODELS}.qwen3_vl.modeling_qwen3_vl:Qwen3VLVisionModel",
+    "qwen2_5_omni": f"{_MODELS}.qwen2_5_omni.modeling_qwen2_5_omni:Qwen2_5OmniVisionEncoder",
+    "qwen3_vl_moe": f"{_MODELS}.qwen3_vl_moe.modeling_qwen3_vl_moe:Qwen3VLMoeVisionModel",
+    "qwen3_omni_moe": f"{_MODELS}.qwen3_omni_moe.modeling_qwen3_omni_moe:Qwen3OmniMoeVisionEncoder",
 }
+_WINDOWS = ("forward", "rot_pos_emb", "get_window_index")
+_TABLE = ("forward", "rot_pos_emb", "fast_pos_embed_interpolate")
 _METHODS = {
     "qwen2_vl": ("forward", "rot_pos_emb"),
-    "qwen2_5_vl": ("forward", "rot_pos_emb", "get_window_index"),
-    "qwen3_vl": ("forward", "rot_pos_emb", "fast_pos_embed_interpolate"),
+    "qwen2_5_vl": _WINDOWS,
+    "qwen3_vl": _TABLE,
+    "qwen2_5_omni": _WINDOWS,
+    "qwen3_vl_moe": _TABLE,
+    "qwen3_omni_moe": _TABLE,
 }
 _UTILS = "transformers.vision_utils"
 _FUNCTIONS = ("get_vision_cu_seqlens", "get_vision_position_ids", "get_vision_window_index")
@@ -37,7 +45,7 @@ def _methods(*models: str) -> tuple[str, ...]:
 def _functions(*more: str) -> tuple[str, ...]:
     """Return the towers of every model that computes with functions of `vision_utils`, and the functions."""
     names = (*_FUNCTIONS, *more)
-    towers = (f"{_TOWERS[model]}.forward" for model in _TOWERS)
+    towers = (f"{_TOWERS[model]}.forward" for model in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl"))
     return (
         *towers,
         *(f"mentioning(transformers:{name})" for name in names),
@@ -72,16 +80,23 @@ SPECS = (
         r"\bfor .+ in |self\.rot_pos_emb\(",
     ),
     _variant(
-        ">=4.49,<4.57",
+        ">=4.49,<4.54",
         _methods("qwen2_vl", "qwen2_5_vl"),
         _PROOFS[:2],
+        _SOURCE.format("v4.53.3", "models/qwen2_5_vl/modeling_qwen2_5_vl.py"),
+        r"\bfor .+ in |self\.rot_pos_emb\(",
+    ),
+    _variant(
+        ">=4.54,<4.57",
+        _methods("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni"),
+        (*_PROOFS[:2], "qwen2_5_omni_vision"),
         _SOURCE.format("v4.56.2", "models/qwen2_5_vl/modeling_qwen2_5_vl.py"),
         r"\bfor .+ in |self\.rot_pos_emb\(",
     ),
     _variant(
         ">=4.57,<5.9",
         _methods(*_TOWERS),
-        _PROOFS,
+        (*_PROOFS, "qwen2_5_omni_vision", "qwen3_vl_moe_vision"),
         _SOURCE.format("v5.8.1", "models/qwen3_vl/modeling_qwen3_vl.py"),
         r"\bfor .+ in |self\.rot_pos_emb\(",
     ),

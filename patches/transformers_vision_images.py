@@ -11,6 +11,7 @@ goes on passing `image_grid_thw`.
 Can go: when upstream does not split what `forward` needs as one, and graphs can skip the tower.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +41,11 @@ def for_any_number(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         return method(self, pixel_values_videos, video_grid_thw, *args, **kwargs)
 
-    return get_image_features if original.__name__ == "get_image_features" else get_video_features
+    made = get_image_features if original.__name__ == "get_image_features" else get_video_features
+    code, parameters = inspect.unwrap(original).__code__, list(inspect.signature(made).parameters)[:3]
+    # Models that have copied this code have other methods with the word, too, and other towers.
+    is_alike = "visual" in code.co_names and list(inspect.signature(original).parameters)[:3] == parameters
+    return made if is_alike else original
 
 
 _NAMES = ("get_image_features", "get_video_features")
@@ -48,6 +53,7 @@ _QWEN2 = tuple(f"transformers.models.qwen2_vl.modeling_qwen2_vl:Qwen2VLModel.{na
 _QWEN25 = tuple(f"transformers.models.qwen2_5_vl.modeling_qwen2_5_vl:Qwen2_5_VLModel.{name}" for name in _NAMES)
 # Its method for videos calls the one for images.
 _QWEN3 = ("transformers.models.qwen3_vl.modeling_qwen3_vl:Qwen3VLModel.get_image_features",)
+_COPIES = "mentioning(transformers:image_grid_thw)"
 _SOURCE = (
     "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py"
 )
@@ -68,5 +74,5 @@ def _variant(releases: str, targets: tuple[str, ...], tag: str, models: int) -> 
 
 SPECS = (
     _variant(">=4.52,<4.57", (*_QWEN2, *_QWEN25), "v4.53.0", 2),
-    _variant(">=4.57", (*_QWEN2, *_QWEN25, *_QWEN3), "v5.23.0", 3),
+    _variant(">=4.57", (*_QWEN2, *_QWEN25, *_QWEN3, _COPIES), "v5.23.0", 3),
 )

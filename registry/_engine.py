@@ -59,6 +59,7 @@ class Replacement:
         original: what the factory was given.
         value: what is written.
         problem: why it does not fit the original; None if it fits.
+        is_none: the factory has returned the original, so the place is no concern of the spec.
         usage: the counter.
     """
 
@@ -67,6 +68,7 @@ class Replacement:
     original: Any
     value: Any = None
     problem: str | None = None
+    is_none: bool = False
     usage: Usage = field(default_factory=Usage)
 
 
@@ -213,6 +215,7 @@ def _made(spec: PatchingSpec, slot: Slot, original: Any, rewrap: Rewrap, factory
     except Exception as error:
         replacement.problem = f"the factory of the replacement failed with {error!r}"
         return replacement
+    replacement.is_none = made is original
     replacement.value = rewrap(_counted(made, original, replacement.usage))
     if callable(made):
         taken = slot.takes or original

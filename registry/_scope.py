@@ -215,7 +215,8 @@ class _Entry:
         if not slots:
             return []
         factory = _factory(decision.spec)
-        replacements = [ENGINE.prepare(decision.spec, slot, factory) for slot in slots]
+        prepared = [ENGINE.prepare(decision.spec, slot, factory) for slot in slots]
+        replacements = [item for item in prepared if not item.is_none]
         for replacement in replacements:
             if replacement.problem:
                 raise DriftError(_drifted(decision, replacement.slot.label, replacement.problem))
