@@ -70,8 +70,6 @@ def make_copy(name: str) -> VisionTower:
     return make_tower(model(config(**{**_SETTINGS, **copy.settings})), copy.kind)
 
 
-
-
 class PictureText(ImageText):
     """A model of texts with images whose tower takes no videos."""
 

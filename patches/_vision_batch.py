@@ -25,19 +25,21 @@ class Batch:
     place: Any
 
     def attend(
-        self, product: Callable[..., Any], query: Any, key: Any, value: Any, attn_mask: Any = None, **kwargs: Any
+        self, product: Callable[..., Any], query: Any, key: Any, value: Any, _mask: Any = None, **kwargs: Any
     ) -> Any:
-        """Attend within segments.
+        """Attend within segments; a mask that would keep them apart is not used.
 
         Args:
             product: `scaled_dot_product_attention`.
-            query: `(1, heads, patches, head_dim)`, or without the 1; likewise `key` and `value`.
-            attn_mask: what would keep the segments apart; it is not used.
+            query: `(1, heads, patches, head_dim)`, or without the 1.
+            key: likewise.
+            value: likewise.
             kwargs: others of `product`.
 
         Returns:
             Like `query`.
         """
+        kwargs.pop("attn_mask", None)
         rows = (item.flatten(0, -3).transpose(0, 1)[self.patch].transpose(1, 2) for item in (query, key, value))
         found = product(*rows, attn_mask=self.is_real[:, None, None], **kwargs)
         patches = found.transpose(1, 2).flatten(0, 1).index_select(0, self.place)

@@ -2,8 +2,8 @@
 
 Symptom: exported with `dynamic_shapes={"x": {0: "batch"}}` and a sample of batch 1, the file refuses every other batch.
 Cause: torch 2.7 makes `Dim.AUTO` of a name, which lets torch decide whether the axis is dynamic; later releases make
-`Dim.DYNAMIC` of it. An axis of size 1 counts as a constant, and `torch-export-size-one` leaves an axis alone that may be
-none.
+`Dim.DYNAMIC` of it. An axis of size 1 counts as a constant, and `torch-export-size-one` leaves an axis alone that may
+be none.
 What is done: a name is `Dim.DYNAMIC`. An axis that was named and cannot be dynamic is an error then, as in torch 2.8.
 Can go: with torch 2.7.
 """

@@ -1,6 +1,7 @@
 """Patches are attended to in segments, one after the other, in a loop whose length and sizes are data.
 
-Symptom: Qwen2-VL, Qwen2.5-VL, Qwen3-VL, from 4.54 on all models that copy their attention: `GuardOnDataDependentSymNode`.
+Symptom: Qwen2-VL, Qwen2.5-VL, Qwen3-VL, from 4.54 on all models that copy their attention:
+`GuardOnDataDependentSymNode`.
 Cause: to 4.52, and in 4.53.1-4.53.3, a mask is filled segment by segment; else queries, keys and values are split
 by `lengths.tolist()`. A segment is a frame, or a window.
 What is done: while it is traced, there is one segment, and `scaled_dot_product_attention` is given the real ones as the

@@ -86,6 +86,12 @@ class Engine:
         Raises:
             ConflictError: the slot holds the replacement of another spec.
         """
+        held = self._patches.get(slot.key)
+        if held and held.spec != spec:
+            # The place may be of no concern to this spec.
+            replacement = _made(spec, slot, held.original, lambda made: made, factory)
+            if replacement.is_none:
+                return replacement
         with self._lock:
             known = self._replacements.get(slot.key)
             if patch := self._target(spec, slot):

@@ -247,8 +247,8 @@ def parse_target(text: str, spec_id: str) -> Target:
             return target
     raise SpecError(
         f"spec {spec_id!r}: target {text!r} has no known form; write 'pkg.mod:Class.method', 'pkg.mod:function', "
-        "'pkg.mod:MAPPING[key]', 'pytree(pkg.mod:Class)', 'decorated(pkg.mod:decorator)', 'imported(pkg.mod:function)' or "
-        "'mentioning(pkg:name)'"
+        "'pkg.mod:MAPPING[key]', 'pytree(pkg.mod:Class)', 'decorated(pkg.mod:decorator)', "
+        "'imported(pkg.mod:function)' or 'mentioning(pkg:name)'"
     )
 
 

@@ -140,6 +140,7 @@ def fakepkg(make_module: Callable[..., ModuleType]) -> ModuleType:
         tagged=tagged,
         loud=lambda original: lambda *args, **kwargs: f"{original(*args, **kwargs)}!",
         renamed=lambda original: lambda y: y,
+        choosy=lambda original: tagged(original) if original.__name__ == "g" else original,
         failing=lambda original: original.no_such_attribute,
     )
     return make_module(

@@ -340,5 +340,34 @@ def test_a_place_that_another_spec_names_is_left_to_it(
     assert sorted(report.applied) == sorted({"spread", "named"} - set(exclude))
 
 
+@pytest.mark.parametrize("order", [("choosy", "other"), ("other", "choosy")])
+def test_a_place_for_which_a_factory_returns_the_original_is_free(
+    fakepkg: ModuleType,
+    make_module: Callable[..., ModuleType],
+    make_spec: Callable[..., Any],
+    order: tuple[str, ...],
+) -> None:
+    class Users:
+        def f(self) -> str:
+            wanted = also = "f"
+            return wanted + also
+
+        def g(self) -> str:
+            wanted = "g"
+            return wanted + wanted
+
+    Users.__module__ = "fakepkg.users"
+    make_module("fakepkg.users", Users=Users)
+    specs = {
+        "choosy": make_spec("mentioning(fakepkg:wanted)", id="choosy", replacement="fakefactories:choosy"),
+        "other": make_spec("mentioning(fakepkg:also)", id="other"),
+    }
+    with apply_patches(registry=Registry([specs[name] for name in order])) as report:
+        results: list[Any] = [Users().f(), Users().g()]
+    assert results == [("patched", "ff"), ("patched", "gg")]
+    assert sorted(report.applied) == ["choosy", "other"]
+    assert [len(uses) for uses in report.applied.values()] == [1, 1]
+
+
 def method(self: Any, wanted: Any) -> Any:
     return wanted
