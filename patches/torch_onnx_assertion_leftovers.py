@@ -43,9 +43,7 @@ SPECS = (
         replacement=f"{__name__}:with_leftovers",
         requires=("torch>=2.6,<2.8",),
         reason="What a removed assertion asked for stays in the graph, and has no operator in ONNX: no graph.",
-        upstream=(
-            "https://github.com/pytorch/pytorch/blob/v2.6.0/torch/onnx/_internal/exporter/_fx_passes.py",
-        ),
+        upstream=("https://github.com/pytorch/pytorch/blob/v2.6.0/torch/onnx/_internal/exporter/_fx_passes.py",),
         proofs=("bart_decoder",),
         kind="wrap",
     ),

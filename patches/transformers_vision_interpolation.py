@@ -85,7 +85,9 @@ SPECS = (
         replacement=f"{__name__}:at_any_size",
         requires=("transformers>=4.44,<4.45", "torch>=2.6"),
         reason="Positions are resized by the factor of the traced image: another size stops, and one is wrong.",
-        upstream=("https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/models/vit/modeling_vit.py",),
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/models/vit/modeling_vit.py",
+        ),
         proofs=("vit",),
         kind="wrap",
     ),
