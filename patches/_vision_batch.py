@@ -16,7 +16,7 @@ class Batch:
 
     Attributes:
         patch: the patch in each place, `(segments, longest)`, int64; any one behind the end of a segment.
-        is_real: which places are no padding, `(segments, longest)`, bool; at least one of each row.
+        is_real: which places are no padding, `(segments, longest)`, bool.
         place: the place of each patch, counted row by row, `(patches,)`, int64.
     """
 
@@ -40,10 +40,18 @@ class Batch:
             Like `query`.
         """
         kwargs.pop("attn_mask", None)
-        rows = (item.flatten(0, -3).transpose(0, 1)[self.patch].transpose(1, 2) for item in (query, key, value))
-        found = product(*rows, attn_mask=self.is_real[:, None, None], **kwargs)
-        patches = found.transpose(1, 2).flatten(0, 1).index_select(0, self.place)
-        return patches.transpose(0, 1).reshape(*query.shape[:-1], -1)
+        heads = query.shape[-3]
+        mask = self.is_real[:, None].expand(-1, heads, -1).flatten(0, 1)[None, :, None]
+        found = product(*map(self._rows, (query, key, value)), attn_mask=mask, **kwargs)
+        places = found[0].unflatten(0, (-1, heads)).transpose(1, 2).flatten(0, 1)
+        return places.index_select(0, self.place).transpose(0, 1).reshape(*query.shape[:-1], -1)
+
+    def _rows(self, item: Any) -> Any:
+        """Return `(1, segments * heads, longest, head_dim)`.
+
+        Torch to 2.8 asks whether the number of segments, which is data, is 1; this product is not.
+        """
+        return item.flatten(0, -3).transpose(0, 1)[self.patch].transpose(1, 2).flatten(0, 1)[None]
 
 
 def batch_of(ends: Any, count: Any) -> Batch:
@@ -59,8 +67,7 @@ def batch_of(ends: Any, count: Any) -> Batch:
 def side_by_side(ends: Any, count: Any) -> Batch:
     """Make a batch of segments; their number, and the longest, are data.
 
-    There is one segment more than there are, and a place more in each if they have one: torch asks of sizes that are
-    data whether they are 1, and is told that they are not.
+    A segment has two places at least: torch asks of sizes that are data whether they are 1.
 
     Args:
         ends: 0 and the ends of the segments, `(segments + 1,)`, integers; they may repeat.
@@ -69,9 +76,8 @@ def side_by_side(ends: Any, count: Any) -> Batch:
     is_first = marks(ends, count)
     first = is_first.nonzero()[:, 0]
     torch._check(first.shape[0] >= 1)
-    first = torch.cat([first, torch.zeros_like(first[:1])])
     own = is_first.cumsum(0) - 1
-    lengths = torch.zeros_like(first).scatter_add(0, own, torch.ones_like(own)).clamp(min=1)
+    lengths = torch.zeros_like(first).scatter_add(0, own, torch.ones_like(own))
     # Not with `item`, which has another answer while the images of a model are traced.
     longest = torch.ops.aten._local_scalar_dense(lengths.max().clamp(min=2))
     torch._check(longest >= 2)
