@@ -25,6 +25,7 @@ MODULES = [
     "transformers",
     "transformers.models.phi3.modeling_phi3",
     "transformers.models.idefics3.modeling_idefics3",
+    "transformers.models.glm4v.modeling_glm4v",
 ]
 TABLES = [
     ("torch.utils._pytree", "SUPPORTED_NODES"),
