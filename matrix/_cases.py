@@ -205,6 +205,7 @@ def _compare_generated(path: Path, make: Callable[[], Any]) -> "list[Discrepancy
 _COPIES = {
     "qwen2_5_omni": "Qwen2.5-Omni",
     "qwen3_vl_moe": "Qwen3-VL-MoE",
+    "qwen3_omni_moe": "Qwen3-Omni-MoE",
     "qwen3_5": "Qwen3.5",
     "glm4v": "GLM-4V",
     "ernie4_5_vl_moe": "ERNIE 4.5 VL",

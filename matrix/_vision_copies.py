@@ -53,6 +53,9 @@ COPIES: Mapping[str, Copy] = {
     "qwen3_vl_moe": Copy(
         "Qwen3VLMoeVisionConfig", "Qwen3VLMoeVisionModel", {**_TABLE, "deepstack_visual_indexes": [0]}
     ),
+    "qwen3_omni_moe": Copy(
+        "Qwen3OmniMoeVisionEncoderConfig", "Qwen3OmniMoeVisionEncoder", {**_TABLE, "deepstack_visual_indexes": [0]}
+    ),
     "qwen3_5": Copy("Qwen3_5VisionConfig", "Qwen3_5VisionModel", _TABLE),
     "glm4v": Copy("Glm4vVisionConfig", "Glm4vVisionModel", {"image_size": 28}, ImageTower),
     # It has patches of one frame.

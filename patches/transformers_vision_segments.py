@@ -35,7 +35,7 @@ def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], s
     )
 
 
-_PROOFS = ("qwen2_5_vl_vision",)
+_PROOFS = ("qwen2_5_vl_vision", "qwen2_vl_vision")
 _OLD2 = (f"{_QWEN2}:VisionAttention.forward", f"{_QWEN2}:VisionSdpaAttention.forward")
 _OLD25 = (f"{_QWEN25}:Qwen2_5_VLVisionAttention.forward", f"{_QWEN25}:Qwen2_5_VLVisionSdpaAttention.forward")
 _TWO = (_OLD2[0], _OLD25[0])
@@ -52,5 +52,5 @@ SPECS = (
         ">=4.53.1,<4.54", (*_TWO, *_MASK), _PROOFS, _SOURCE.format("v4.53.3", "qwen2_5_vl/modeling_qwen2_5_vl.py")
     ),
     _variant(">=4.54,<4.57", (*_TWO, _COPIES), _PROOFS, _SOURCE.format("v4.56.2", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
-    _variant(">=4.57", _THREE, _PROOFS, _SOURCE.format("v5.23.0", "qwen3_vl/modeling_qwen3_vl.py")),
+    _variant(">=4.57", _THREE, (*_PROOFS, "qwen3_vl_vision"), _SOURCE.format("v5.23.0", "qwen3_vl/modeling_qwen3_vl.py")),
 )
