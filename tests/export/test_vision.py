@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="places are tensors")
 
 from exportcompat import apply_patches
 from exportcompat.matrix._cases import find_case
+from exportcompat.patches._vision_batch import side_by_side
 from exportcompat.patches._vision_places import corners, find_places, frame_ends, segments, window_order
 from exportcompat.patches.transformers_vision_placeholders import checked
 
@@ -69,6 +70,16 @@ def test_places_are_those_of_transformers(grids: Any) -> None:
 
 def test_ends_may_repeat() -> None:
     assert segments(torch.tensor([0, 2, 2, 2, 5]), 5).unique_consecutive(return_counts=True)[1].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 9, 4), (3, 9, 4)])
+@pytest.mark.parametrize("ends", [[0, 9], [0, 4, 5, 9], [0, 4, 4, 4, 9], list(range(10))])
+def test_a_batch_of_segments_attends_as_a_mask_does(ends: list[int], shape: tuple[int, ...]) -> None:
+    product = torch.nn.functional.scaled_dot_product_attention
+    parts = torch.randn((3, *shape), generator=torch.Generator().manual_seed(0))
+    own = segments(torch.tensor(ends), 9)
+    found = side_by_side(torch.tensor(ends, dtype=torch.int32), 9).attend(product, *parts, attn_mask=None)
+    torch.testing.assert_close(found, product(*parts, attn_mask=own[:, None] == own))
 
 
 class _Rows(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes from importorskip.
