@@ -89,7 +89,14 @@ class Whole:
     kind: type[ImageText] = ImageText
 
 
-_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "decoder_sparse_step": 1}
+_EXPERTS = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "decoder_sparse_step": 1,
+    # 5.0 wants it to be given.
+    "pad_token_id": 0,
+}
 WHOLE: Mapping[str, Whole] = {
     "qwen3_vl_moe": Whole("Qwen3VLMoeConfig", "Qwen3VLMoeForConditionalGeneration", {"head_dim": 8, **_EXPERTS}),
     "qwen3_5": Whole(
