@@ -41,7 +41,7 @@ SPECS = (
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/models/qwen3_vl/modeling_qwen3_vl.py",
         ),
-        proofs=("qwen3_vl", "qwen3_vl_moe"),
+        proofs=("qwen3_vl",),
         kind="wrap",
     ),
 )

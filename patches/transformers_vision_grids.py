@@ -96,7 +96,7 @@ SPECS = (
     _variant(
         ">=4.57,<5.9",
         _methods(*_TOWERS),
-        (*_PROOFS, "qwen2_5_omni_vision", "qwen3_vl_moe_vision", "qwen3_omni_moe_vision"),
+        _PROOFS,
         _SOURCE.format("v5.8.1", "models/qwen3_vl/modeling_qwen3_vl.py"),
         r"\bfor .+ in |self\.rot_pos_emb\(",
     ),
