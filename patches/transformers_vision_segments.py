@@ -51,7 +51,9 @@ SPECS = (
     _variant(
         ">=4.53.1,<4.54", (*_TWO, *_MASK), _PROOFS, _SOURCE.format("v4.53.3", "qwen2_5_vl/modeling_qwen2_5_vl.py")
     ),
-    _variant(">=4.54,<4.57", (*_TWO, _COPIES), _PROOFS[:1], _SOURCE.format("v4.56.2", "qwen2_5_vl/modeling_qwen2_5_vl.py")),
+    _variant(
+        ">=4.54,<4.57", (*_TWO, _COPIES), _PROOFS[:1], _SOURCE.format("v4.56.2", "qwen2_5_vl/modeling_qwen2_5_vl.py")
+    ),
     _variant(
         ">=4.57", _THREE, (*_PROOFS, "qwen3_vl_vision"), _SOURCE.format("v5.23.0", "qwen3_vl/modeling_qwen3_vl.py")
     ),

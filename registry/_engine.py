@@ -86,22 +86,22 @@ class Engine:
         Raises:
             ConflictError: the slot holds the replacement of another spec.
         """
-        held = self._patches.get(slot.key)
-        if held and held.spec != spec:
-            # The place may be of no concern to this spec.
-            replacement = _made(spec, slot, held.original, lambda made: made, factory)
-            if replacement.is_none:
-                return replacement
         with self._lock:
-            known = self._replacements.get(slot.key)
-            if patch := self._target(spec, slot):
-                return Replacement(spec, slot, patch.original, patch.value, usage=patch.usage)
-            original, rewrap = slot.original()
-            original = self._unpatched(original)
-            if known and known.spec == spec and known.original is original:
-                return known
+            known, held = self._replacements.get(slot.key), self._patches.get(slot.key)
+            if held and not held.adopted:
+                original, rewrap = held.original, _as_it_is
+                if held.spec == spec:
+                    return Replacement(spec, slot, original, held.value, usage=held.usage)
+            else:
+                original, rewrap = slot.original()
+                original = self._unpatched(original)
+                if known and known.spec == spec and known.original is original:
+                    return known
+                held = None
         # The factory may import torch, and an import must not wait for a thread that waits for this lock.
         replacement = _made(spec, slot, original, rewrap, factory)
+        if held and not replacement.is_none:
+            _require_same(held, spec, slot)
         with self._lock:
             if slot.key not in self._patches:
                 self._replacements[slot.key] = replacement
@@ -212,6 +212,10 @@ def _require_same(patch: Patch, spec: PatchingSpec, slot: Slot) -> None:
             f"target {slot.label!r} is already replaced by spec {patch.spec.id!r} ({patch.spec.definer}); "
             f"spec {spec.id!r} ({spec.definer}) wants it too. Leave one of the scopes, or exclude one id"
         )
+
+
+def _as_it_is(made: Any) -> Any:
+    return made
 
 
 def _made(spec: PatchingSpec, slot: Slot, original: Any, rewrap: Rewrap, factory: Callable[[Any], Any]) -> Replacement:

@@ -65,6 +65,8 @@ def _differences(spec: PatchingSpec) -> Iterator[str]:
             # Importing upstream code can fail in any way; whatever else is known is shown all the same.
             yield f"{target.text} cannot be compared: {type(error).__name__}: {error}"
             continue
+        if not comparisons:
+            yield f"{target.text}: nothing that is loaded has it; import the model first"
         for label, before, after in comparisons:
             yield from difflib.unified_diff(before, after, label, spec.replacement, lineterm="")
 
@@ -81,7 +83,9 @@ def _compare(spec: PatchingSpec, target: Target) -> Iterator[Comparison]:
     elif target.is_spread:
         for slot in target.slots(list(sys.modules.values())):
             method, _ = slot.original()
-            yield slot.label, _source(method), _source_behind(factory(method), method)
+            made = factory(method)
+            if made is not method:
+                yield slot.label, _source(method), _source_behind(made, method)
     else:
         original = target.source()
         before = _source(original)
