@@ -86,10 +86,11 @@ class Engine:
         Raises:
             ConflictError: the slot holds the replacement of another spec.
         """
+        rewrap: Rewrap = _as_it_is
         with self._lock:
             known, held = self._replacements.get(slot.key), self._patches.get(slot.key)
             if held and not held.adopted:
-                original, rewrap = held.original, _as_it_is
+                original = held.original
                 if held.spec == spec:
                     return Replacement(spec, slot, original, held.value, usage=held.usage)
             else:
