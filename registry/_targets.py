@@ -97,6 +97,12 @@ class Target:
             owner = getattr(owner, part)
         return owner
 
+    def _function(self, kind: str) -> FunctionType:
+        function = _namespace(sys.modules[self.module]).get(self.name)
+        if not isinstance(function, FunctionType):
+            raise AttributeMissingError(self._message(f"{self.module} has no {kind} {self.name!r}"))
+        return function
+
     def _message(self, found: str) -> str:
         return (
             f"spec {self.spec_id!r}: target {self.text!r} does not resolve: {found}. The versions are in the spec's "
@@ -174,10 +180,7 @@ class DecoratedTarget(Target):
         return [slot for module in users for slot in _decorated(module, made)]
 
     def source(self) -> Any:
-        decorator = _namespace(sys.modules[self.module]).get(self.name)
-        if not isinstance(decorator, FunctionType):
-            raise AttributeMissingError(self._message(f"{self.module} has no decorator {self.name!r}"))
-        return decorator
+        return self._function("decorator")
 
 
 class ImportedTarget(Target):
@@ -203,10 +206,7 @@ class ImportedTarget(Target):
         ]
 
     def source(self) -> Any:
-        function = _namespace(sys.modules[self.module]).get(self.name)
-        if not isinstance(function, FunctionType):
-            raise AttributeMissingError(self._message(f"{self.module} has no function {self.name!r}"))
-        return function
+        return self._function("function")
 
 
 class MentioningTarget(Target):
