@@ -202,6 +202,7 @@ def _compare_generated(path: Path, make: Callable[[], Any]) -> "list[Discrepancy
     return compare_generated(path, make)
 
 
+_TOWERS = {"qwen2_vl": "Qwen2-VL", "qwen2_5_vl": "Qwen2.5-VL", "qwen3_vl": "Qwen3-VL"}
 _COPIES = {
     "qwen2_5_omni": "Qwen2.5-Omni",
     "qwen3_vl_moe": "Qwen3-VL-MoE",
@@ -222,6 +223,12 @@ def _make_whole_copy(name: str) -> "Forward":
     return make_whole_copy(name)
 
 
+def _make_video(name: str) -> "Forward":
+    from ._vision_videos import make_video
+
+    return make_video(name)
+
+
 def _make_copy(name: str) -> "Forward":
     from ._vision_copies import make_copy
 
@@ -230,12 +237,16 @@ def _make_copy(name: str) -> "Forward":
 
 def _towers() -> Iterator[Case]:
     """Yield the vision towers of Qwen-VL, and models with one."""
-    for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
+    for name, title in _TOWERS.items():
         make, exists = partial(_make_forward, "_vision", name), partial(_has_model, name)
         yield _forward_case(f"{name}_vision", f"{title}, vision tower", make, "_vision.py", exists=exists)
-    for name, title in (("qwen2_vl", "Qwen2-VL"), ("qwen2_5_vl", "Qwen2.5-VL"), ("qwen3_vl", "Qwen3-VL")):
+    for name, title in _TOWERS.items():
         make, exists = partial(_make_forward, "_vision", f"{name}_whole"), partial(_has_model, name)
         yield _forward_case(name, f"{title}, images and text", make, "_vision.py", exists=exists)
+    for name, title in _TOWERS.items():
+        make, exists = partial(_make_video, name), partial(_has_model, name)
+        files = ("_vision.py", "_vision_videos.py")
+        yield _forward_case(f"{name}_video", f"{title}, images, videos and text", make, *files, exists=exists)
     files = ("_vision.py", "_vision_copies.py")
     for name, title in _COPIES.items():
         make, exists = partial(_make_copy, name), partial(_has_model, name)
@@ -279,6 +290,7 @@ def _with_media() -> Iterator[Case]:
         "llava": "LLaVA",
         "paligemma": "PaliGemma",
         "qwen2_audio": "Qwen2-Audio",
+        "smolvlm": "SmolVLM",
     }
     for name, title in titles.items():
         make, has = partial(_make_media, name), partial(_has_media, name)

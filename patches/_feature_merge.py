@@ -180,12 +180,22 @@ class _Masking(_Splitting):
         self._asked: list[Any] = []
         self._answers |= {
             torch.any: self._any,
+            # SmolVLM keeps the first image if all of them are empty, and here there may be no first one.
+            Tensor.__setitem__: lambda tensor, index, _: None if _is_first(tensor, index) else NotImplemented,
             Tensor.__bool__: lambda tensor: any(tensor is asked for asked in self._asked) or NotImplemented,
         }
+
+    def _picked(self, tensor: Any, mask: Any) -> Any:
+        return tensor.any() if _is_first(tensor, mask) else super()._picked(tensor, mask)
 
     def _any(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         self._asked.append(torch.any(tensor, *args, **kwargs))
         return self._asked[-1]
+
+
+def _is_first(tensor: Any, index: Any) -> bool:
+    """Say whether what is asked for is the first of the answers for each image."""
+    return type(index) is int and index == 0 and tensor.dtype == torch.bool and tensor.dim() == 1
 
 
 def _counted_from_the_first(args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -40,3 +40,21 @@ def with_one_more(rows: Any, sizes: Any, merge: int) -> tuple[Any, Any]:
     one = torch.tensor([[1, merge, merge]], dtype=sizes.dtype, device=sizes.device)
     blank = rows.new_zeros((merge * merge, rows.shape[1]))
     return torch.cat([rows, blank]), torch.cat([sizes * has_rows, one])
+
+
+def without_last(found: Any) -> Any:
+    """Return what a method has found, without the features of the image that was added where they were not split.
+
+    4.52 splits nothing. Qwen3-VL has a list of features of lower layers, each of all images, to 5.17.
+    """
+    if isinstance(found, torch.Tensor):
+        return found[:-1]
+    if isinstance(found, tuple):
+        return tuple(_trimmed(item) for item in found)
+    for name, item in found.items():
+        found[name] = _trimmed(item)
+    return found
+
+
+def _trimmed(item: Any) -> Any:
+    return [part[:-1] if isinstance(part, torch.Tensor) else part for part in item] if type(item) is list else item

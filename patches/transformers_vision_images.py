@@ -20,18 +20,15 @@ from exportcompat.registry import PatchingSpec
 
 def for_any_number(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `get_image_features` or `get_video_features`, made to take any number of images while it is traced."""
-    import torch
-
     from ._tracing import is_traced
-    from ._vision_images import OnePart, with_one_more
+    from ._vision_images import OnePart, with_one_more, without_last
 
     def method(self: Any, rows: Any, sizes: Any, *args: Any, **kwargs: Any) -> Any:
         if sizes is None or not is_traced(rows):
             return original(self, rows, sizes, *args, **kwargs)
         with OnePart():
             found = original(self, *with_one_more(rows, sizes, self.visual.spatial_merge_size), *args, **kwargs)
-        # 4.52 splits nothing.
-        return found[:-1] if isinstance(found, torch.Tensor) else found
+        return without_last(found)
 
     def get_image_features(self: Any, pixel_values: Any, image_grid_thw: Any = None, *args: Any, **kwargs: Any) -> Any:
         return method(self, pixel_values, image_grid_thw, *args, **kwargs)

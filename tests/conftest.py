@@ -1,5 +1,6 @@
 """Fake packages, specs in one line, and the check that no test leaves anything behind."""
 
+import gc
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from types import ModuleType
@@ -98,6 +99,22 @@ def _nothing_left() -> Iterator[None]:
     ENGINE._patches.clear()
     WATCH._listeners.clear()
     assert (left, listeners, WATCH in sys.meta_path) == ([], [], False)
+
+
+@pytest.fixture(autouse=True)
+def _fast_exports(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give torch one thread, and keep what an export leaves alive out of later collections of garbage.
+
+    The tensors are tiny, and the workers of pytest share the cores: more threads would wait for each other. What stays
+    is modules and caches, hundreds of megabytes after some exports.
+    """
+    is_export = request.path.parent.name == "export" and "torch" in sys.modules
+    if is_export:
+        sys.modules["torch"].set_num_threads(1)
+    yield
+    if is_export:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture

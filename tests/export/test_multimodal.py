@@ -12,7 +12,7 @@ pytest.importorskip("onnxruntime", reason="the file is run")
 from exportcompat import InputObserver, apply_patches
 from exportcompat._session import OnnxFile
 from exportcompat.matrix._cases import find_case
-from exportcompat.patches._feature_merge import placed
+from exportcompat.patches._feature_merge import merging, placed
 
 STORED = 3
 
@@ -87,3 +87,20 @@ def test_another_number_of_features_is_refused(count: int) -> None:
 def test_features_without_a_place_are_refused() -> None:
     with pytest.raises(IndexError):
         placed(torch.zeros(2, 3, 4), torch.zeros_like(MASK), torch.ones(2, 4))
+
+
+def test_no_first_image_is_looked_at_where_there_may_be_none() -> None:
+    # As `get_image_features` of SmolVLM does from 5.0 on.
+    def kept(self: Any, pixels: Any) -> Any:
+        real_images_inds = pixels != 0
+        real_images_inds[0] |= ~torch.any(real_images_inds)
+        return pixels[real_images_inds]
+
+    def forward(self: Any, pixels: Any) -> Any:
+        return merging(kept)(self, pixels)
+
+    model = type("Model", (torch.nn.Module,), {"forward": forward})()
+    images = {0: torch.export.Dim("images", min=0, max=8)}
+    program = torch.export.export(model, (torch.tensor([0.0, 1.0]),), dynamic_shapes=(images,))
+    assert program.module()(torch.zeros(0)).shape == (0,)
+    assert program.module()(torch.tensor([0.0, 2.0, 3.0])).tolist() == [2.0, 3.0]

@@ -1,0 +1,48 @@
+"""What `Tensor.to` returns cannot be written to.
+
+Symptom: `cannot mutate tensors with frozen storage` for Qwen2-Audio: a mask is converted to the dtype of the
+activations, and filled in place.
+Cause: in a graph `to` is always a copy, in Python it may be the tensor itself, so torch freezes what it returns.
+What is done: what was converted to another dtype is not frozen, because it is a copy in Python, too. Torch 2.7 does so.
+Can go: with torch 2.6.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def thawed(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `FunctionalTensorMode.__torch_dispatch__`, made not to freeze what has another dtype than before."""
+    import torch
+
+    def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_copy = func is torch.ops.aten._to_copy.default and (kwargs or {}).get("dtype") not in (None, args[0].dtype)
+        if not (is_copy and self.export):
+            return original(self, func, types, args, kwargs)
+        # Of this operator the mode decides nothing else by being one of an export.
+        self.export = False
+        try:
+            return original(self, func, types, args, kwargs)
+        finally:
+            self.export = True
+
+    return dispatch
+
+
+SPECS = (
+    PatchingSpec(
+        id="torch-export-frozen-copies",
+        targets=("torch._subclasses.functional_tensor:FunctionalTensorMode.__torch_dispatch__",),
+        replacement=f"{__name__}:thawed",
+        requires=("torch>=2.6,<2.7",),
+        reason="What `Tensor.to` returns cannot be written to: no graph.",
+        upstream=(
+            "https://github.com/pytorch/pytorch/blob/v2.6.0/torch/_subclasses/functional_tensor.py",
+            "https://github.com/pytorch/pytorch/blob/v2.7.0/torch/_subclasses/functional_tensor.py",
+        ),
+        proofs=("qwen2_audio",),
+        kind="wrap",
+    ),
+)
