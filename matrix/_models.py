@@ -32,6 +32,15 @@ _ALTERNATING = {
 }
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "decoder_sparse_step": 1}
 
+_SSD = {
+    "mamba_n_heads": 8,
+    "mamba_d_head": 8,
+    "mamba_d_state": 4,
+    "mamba_d_ssm": 64,
+    "mamba_n_groups": 1,
+    "mamba_chunk_size": 8,
+}
+
 _GPT_SIZES = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "n_inner": 64}
 
 SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
@@ -93,6 +102,37 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             "moe_intermediate_size": 16,
         },
     ),
+    "deepseek_v2": (
+        "DeepSeek-V2, rotary embedding in complex numbers",
+        "DeepseekV2",
+        {
+            "num_key_value_heads": 4,
+            "q_lora_rank": 16,
+            "kv_lora_rank": 16,
+            "qk_rope_head_dim": 4,
+            "qk_nope_head_dim": 8,
+            "v_head_dim": 6,
+            "head_dim": 4,
+            "n_routed_experts": 4,
+            "n_shared_experts": 1,
+            "num_experts_per_tok": 2,
+            "first_k_dense_replace": 1,
+            "moe_intermediate_size": 16,
+        },
+    ),
+    "llama4": (
+        "Llama 4, rotary embedding in complex numbers, 4 experts",
+        "Llama4",
+        {
+            "head_dim": 8,
+            "intermediate_size_mlp": 64,
+            "num_local_experts": 4,
+            "interleave_moe_layer_step": 2,
+            "layer_types": ["chunked_attention", "full_attention"],
+            "no_rope_layers": [1, 0],
+            "attention_chunk_size": 16,
+        },
+    ),
     "gpt_oss": (
         "gpt-oss, 4 experts with biases, window 8, attention sinks",
         "GptOss",
@@ -109,6 +149,8 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         "Mamba2",
         {"state_size": 4, "conv_kernel": 4, "expand": 2, "head_dim": 8, "num_heads": 8, "n_groups": 1, "chunk_size": 8},
     ),
+    "bamba": ("Bamba, a Mamba2 and an attention layer, chunks of 8", "Bamba", {**_SSD, "attn_layer_indices": [1]}),
+    "falcon_h1": ("Falcon-H1, attention beside Mamba2, chunks of 8", "FalconH1", {**_SSD, "head_dim": 8}),
     "jamba": (
         "Jamba, attention and Mamba layers, experts",
         "Jamba",
