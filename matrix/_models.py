@@ -32,6 +32,16 @@ _ALTERNATING = {
 }
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "decoder_sparse_step": 1}
 
+_LATENT = {
+    "num_key_value_heads": 4,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 6,
+    "head_dim": 4,
+    "n_routed_experts": 4,
+}
 _SSD = {
     "mamba_n_heads": 8,
     "mamba_d_head": 8,
@@ -86,14 +96,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         "DeepSeek-V3, heads of two sizes",
         "DeepseekV3",
         {
-            "num_key_value_heads": 4,
-            "q_lora_rank": 16,
-            "kv_lora_rank": 16,
-            "qk_rope_head_dim": 4,
-            "qk_nope_head_dim": 8,
-            "v_head_dim": 6,
-            "head_dim": 4,
-            "n_routed_experts": 4,
+            **_LATENT,
             "num_local_experts": 4,
             "n_group": 2,
             "topk_group": 1,
@@ -106,14 +109,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         "DeepSeek-V2, rotary embedding in complex numbers",
         "DeepseekV2",
         {
-            "num_key_value_heads": 4,
-            "q_lora_rank": 16,
-            "kv_lora_rank": 16,
-            "qk_rope_head_dim": 4,
-            "qk_nope_head_dim": 8,
-            "v_head_dim": 6,
-            "head_dim": 4,
-            "n_routed_experts": 4,
+            **_LATENT,
             "n_shared_experts": 1,
             "num_experts_per_tok": 2,
             "first_k_dense_replace": 1,
