@@ -396,7 +396,7 @@ def test_all_torch_releases_are_the_worst_state_of_each(results: Path) -> None:
 @pytest.mark.parametrize(
     ("fragment", "names", "releases"),
     [
-        ("text=MAMBA+falcon", ["falcon_mamba", "falcon_mamba_eager"], ["5.10.4", "5.9.0"]),
+        ("text=NEOX+gpt", ["gpt_neox", "gpt_neox_eager"], ["5.10.4", "5.9.0"]),
         ("states=wrong,fails", ["gpt2", "mamba"], ["5.10.4"]),
         ("states=native", ["llama"], ["5.9.0"]),
         ("spec=spec-b", ["mamba"], ["5.10.4"]),
