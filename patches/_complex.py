@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 class Pairs:
     """Complex numbers, of which ONNX has none, as real and imaginary parts along the last axis.
 
-    It can do what upstream asks of what it turns vectors by: be reshaped and moved, and multiply.
+    It can do what upstream asks of what it turns vectors by: get another axis, be moved, and multiply.
 
     Args:
         parts: `(..., 2)`, real.
@@ -19,16 +19,6 @@ class Pairs:
         self.parts = parts
 
     @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return int(self.parts.dim()) - 1
-
-    @property
-    def shape(self) -> Any:
-        """The sizes."""
-        return self.parts.shape[:-1]
-
-    @property
     def device(self) -> Any:
         """Where the numbers are."""
         return self.parts.device
@@ -36,10 +26,6 @@ class Pairs:
     def to(self, device: Any) -> "Pairs":
         """Return the numbers on another device."""
         return Pairs(self.parts.to(device))
-
-    def view(self, *shape: Any) -> "Pairs":
-        """Return the numbers in another shape."""
-        return Pairs(self.parts.reshape(*shape, 2))
 
     def unsqueeze(self, dim: int) -> "Pairs":
         """Return the numbers with one axis more, counted from the first one."""
