@@ -15,7 +15,7 @@ import exportcompat
 from exportcompat.registry import ExportCompatError
 
 from ._decoders import SEED, Decoder, HybridDecoder, Sample, SlidingDecoder
-from ._models import SETTINGS, exists, make_causal, make_looped, make_pairs, make_static, make_tiny_gpt
+from ._models import SETTINGS, exists, make_causal, make_looped, make_own_cache, make_pairs, make_static, make_tiny_gpt
 
 if TYPE_CHECKING:
     from exportcompat._discrepancy import Discrepancy
@@ -28,6 +28,13 @@ def compare_decoder(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
     from exportcompat._verify import compare, decoder_schedules
 
     return compare(path, make, decoder_schedules())
+
+
+def _compare_beyond(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+    """Run the usual calls of a decoder, then calls of more than 64 tokens, the fixed chunk of some layers."""
+    from exportcompat._verify import Schedule, compare, decoder_schedules
+
+    return compare(path, make, [*decoder_schedules(), Schedule(3, (70, 1, 130, 2), 2)])
 
 
 def compare_forward(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
@@ -297,6 +304,9 @@ def _with_media() -> Iterator[Case]:
         yield Case(name, title, make, has, compare=_compare_media, sources=("_multimodal.py",))
 
 
+_CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kimi_linear")
+"""Models with layers that go through a text in chunks of 64 tokens, which no configuration makes less."""
+
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 EAGER = "_eager"
 """What is added to the name of a case whose model has the attention implementation `eager`."""
@@ -306,9 +316,10 @@ def _models() -> Iterator[Case]:
     """Yield each model with the default attention (sdpa where the release has it), then with eager attention."""
     for suffix, attention, note in (("", None, ""), (EAGER, "eager", ", eager attention")):
         for name, (title, _, _) in SETTINGS.items():
-            make = partial(make_causal, name, attention)
+            make = partial(make_own_cache if name in _CHUNKED else make_causal, name, attention)
             is_shown = name in _SHOWN and not suffix
-            yield Case(name + suffix, title + note, make, partial(exists, name), shown=is_shown)
+            compare = _compare_beyond if name in _CHUNKED else compare_decoder
+            yield Case(name + suffix, title + note, make, partial(exists, name), is_shown, compare=compare)
 
 
 _ALL = (

@@ -1,5 +1,6 @@
 """The reference models: each is built from a configuration, two layers or more, with random weights."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,6 +50,15 @@ _SSD = {
     "mamba_d_ssm": 64,
     "mamba_n_groups": 1,
     "mamba_chunk_size": 8,
+}
+_DELTA = {
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 6,
+    "linear_conv_kernel_dim": 4,
+    "layer_types": ["linear_attention", "full_attention"],
+    "head_dim": 8,
 }
 
 _GPT_SIZES = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "n_inner": 64}
@@ -146,7 +156,78 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         {"state_size": 4, "conv_kernel": 4, "expand": 2, "head_dim": 8, "num_heads": 8, "n_groups": 1, "chunk_size": 8},
     ),
     "bamba": ("Bamba, a Mamba2 and an attention layer, chunks of 8", "Bamba", {**_SSD, "attn_layer_indices": [1]}),
+    "granite_hybrid": (
+        "Granite MoE hybrid, a Mamba2 and an attention layer, 4 experts",
+        "GraniteMoeHybrid",
+        {
+            **_SSD,
+            "mamba_expand": 2,
+            "layer_types": ["mamba", "attention"],
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "shared_intermediate_size": 16,
+        },
+    ),
+    "zamba2": (
+        "Zamba2, a shared attention layer between two of Mamba2",
+        "Zamba2",
+        {
+            "num_hidden_layers": 3,
+            "layers_block_type": ["mamba", "hybrid", "mamba"],
+            "hybrid_layer_ids": [1],
+            "n_mamba_heads": 8,
+            "mamba_headdim": 8,
+            "mamba_ngroups": 1,
+            "mamba_d_state": 4,
+            "mamba_expand": 2,
+            # To 5.14 the eager model without kernels sums over the wrong axis beyond one chunk.
+            "chunk_size": 64,
+            "num_mem_blocks": 1,
+            "use_mem_rope": True,
+            "adapter_rank": 4,
+        },
+    ),
+    "nemotron_h": (
+        "Nemotron-H, an attention layer between two of Mamba2",
+        "NemotronH",
+        {
+            "num_hidden_layers": 3,
+            "layers_block_type": ["mamba", "attention", "mamba"],
+            "mamba_num_heads": 8,
+            "mamba_head_dim": 8,
+            "ssm_state_size": 4,
+            "n_groups": 1,
+            # As for Zamba2.
+            "chunk_size": 64,
+            "head_dim": 8,
+        },
+    ),
     "falcon_h1": ("Falcon-H1, attention beside Mamba2, chunks of 8", "FalconH1", {**_SSD, "head_dim": 8}),
+    "qwen3_next": (
+        "Qwen3-Next, gated delta net and attention, 4 experts",
+        "Qwen3Next",
+        {**_DELTA, **_EXPERTS, "shared_expert_intermediate_size": 16},
+    ),
+    "qwen3_5_text": ("Qwen3.5, text, gated delta net and attention", "Qwen3_5", _DELTA),
+    "qwen3_5_moe_text": ("Qwen3.5-MoE, text, gated delta net and attention", "Qwen3_5Moe", {**_DELTA, **_EXPERTS}),
+    "olmo_hybrid": ("OLMo-hybrid, gated delta net and attention", "OlmoHybrid", _DELTA),
+    "kimi_linear": (
+        "Kimi Linear, delta attention and latent attention, 4 experts",
+        "KimiLinear",
+        {
+            **_LATENT,
+            "linear_num_heads": 4,
+            "linear_head_dim": 8,
+            "linear_conv_kernel_dim": 4,
+            "layer_types": ["linear_attention", "full_attention"],
+            "num_local_experts": 4,
+            "n_group": 2,
+            "topk_group": 1,
+            "num_experts_per_tok": 2,
+            "first_k_dense_replace": 1,
+            "moe_intermediate_size": 16,
+        },
+    ),
     "jamba": (
         "Jamba, attention and Mamba layers, experts",
         "Jamba",
@@ -195,6 +276,22 @@ def make_causal(name: str, attention: str | None = None, **settings: Any) -> Dec
     config = _config_class(name)(**{**SIZES, **SETTINGS[name][2], **settings})
     options = {} if attention is None else {"attn_implementation": attention}
     return TransformersDecoder(AutoModelForCausalLM.from_config(config, **options))
+
+
+class OwnCacheDecoder(TransformersDecoder):
+    """A causal language model that has a cache of its own class in some releases."""
+
+    def empty_cache(self, batch: int) -> Any:
+        module = sys.modules[type(self.model).__module__]
+        own = [
+            value for name, value in vars(module).items() if name.endswith("DynamicCache") and name != "DynamicCache"
+        ]
+        return own[0](self.model.config) if own else super().empty_cache(batch)
+
+
+def make_own_cache(name: str, attention: str | None = None) -> Decoder:
+    """Build a causal language model whose cache is of its own class in some releases."""
+    return OwnCacheDecoder(make_causal(name, attention).model)
 
 
 def make_looped(name: str) -> Decoder:

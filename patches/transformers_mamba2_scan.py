@@ -3,9 +3,8 @@
 Symptom: one graph is never right for both the prompt and the tokens behind it.
 Cause: `if cache_params.has_previous_state: one token, else: a prompt`; the padding and the number of chunks too.
 What is done: while it is traced, a layer continues from its states for any number of tokens; zeros are an empty cache.
-All tokens are one chunk: each head has one decay for a token, so what token s leaves in token t is a matrix of tokens x
-tokens, as in attention. Decays are differences of sums, never negative powers, and the sums are in double precision.
-Padding is always zeroed; to 5.14 upstream did so for more than one sequence only.
+All tokens are one chunk; see `_state_space`. Padding is always zeroed; to 5.14 upstream did so for more than one
+sequence only.
 Can go: when upstream continues from a state for any number of tokens.
 """
 
@@ -17,72 +16,81 @@ from exportcompat.registry import PatchingSpec
 
 def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward` of a mixer of Mamba2's shape that continues from its states while it is traced."""
+    return _continuing(original, lambda mixer: mixer.time_step_limit)
+
+
+def continuing_from_least(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same for a mixer whose time steps have a least, and no largest (Zamba2, Nemotron-H)."""
+    return _continuing(original, lambda mixer: (mixer.time_step_min, None))
+
+
+def _continuing(original: Callable[..., Any], limits: Callable[[Any], tuple[Any, Any]]) -> Callable[..., Any]:
+    import torch
+
     from ._linear_states import convolved, keep, states, unpadded, while_traced
+    from ._state_space import scanned
 
     def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
         conv_state, state = states(cache, self.layer_idx)
-        projected = self.in_proj(unpadded(hidden, mask))
-        gate, inputs, time = projected.split([self.intermediate_size, self.conv_dim, self.num_heads], dim=-1)
+        gate, inputs, time = _projected(self, unpadded(hidden, mask))
         outputs, conv_state = convolved(self.conv1d, inputs.transpose(1, 2), conv_state)
         inputs = unpadded(self.act(outputs).transpose(1, 2), mask)
-        outputs, state = _scanned(self, inputs, time, state)
+        time = torch.nn.functional.softplus(time.float() + self.dt_bias).clamp(*limits(self))
+        outputs, state = scanned(self, inputs, time, state)
         keep(cache, self.layer_idx, conv_state, state)
-        return self.out_proj(self.norm(outputs, gate).to(hidden.dtype))
+        # Falcon-H1 can do without the norm.
+        has_norm = getattr(self, "mamba_rms_norm", True)
+        outputs = self.norm(outputs, gate) if has_norm else outputs * torch.nn.functional.silu(gate)
+        return self.out_proj(outputs.to(hidden.dtype))
 
     return while_traced(original, traced)
 
 
-def _scanned(mixer: Any, inputs: Any, time: Any, state: Any) -> tuple[Any, Any]:
-    """Return `(batch, tokens, channels)` and the last state of the scan that begins from `state`."""
-    import torch
-
-    values, enter, leave = _parts(mixer, inputs)
-    time = torch.nn.functional.softplus(time.float() + mixer.dt_bias).clamp(*mixer.time_step_limit).transpose(1, 2)
-    sums = torch.cumsum(time.double() * -torch.exp(mixer.A_log.double())[:, None], -1)
-    entered = values * time[..., None]
-    before = entered.new_zeros(*entered.shape[:2], mixer.head_dim, mixer.ssm_state_size) if state is None else state
-    # Axes: batch, heads, tokens, and what the name says; the state is batch, heads, head_dim, state_size.
-    outputs = (leave @ enter.transpose(-1, -2) * _decays(sums)) @ entered
-    outputs = outputs + torch.exp(sums).float()[..., None] * (leave @ before.float().transpose(-1, -2))
-    outputs = outputs + values * mixer.D[:, None, None]
-    remaining = torch.exp(sums[..., -1:] - sums).float()[..., None]
-    last = before.float() * torch.exp(sums[..., -1:]).float()[..., None]
-    last = last + (entered * remaining).transpose(-1, -2) @ enter
-    return outputs.transpose(1, 2).flatten(2), last if state is None else last.to(state.dtype)
+def _projected(mixer: Any, hidden: Any) -> Any:
+    """Return the gate, the inputs of the convolution and the time steps, `(batch, tokens, channels or heads)` each."""
+    # Falcon-H1 has two factors; Zamba2 and Nemotron-H leave room for an MLP that they do not have.
+    projected = mixer.in_proj(hidden * getattr(mixer, "ssm_in_multiplier", 1)) * getattr(mixer, "mup_vector", 1)
+    sizes = [mixer.intermediate_size, mixer.conv_dim, mixer.num_heads]
+    return projected[..., -sum(sizes) :].split(sizes, dim=-1)
 
 
-def _parts(mixer: Any, inputs: Any) -> tuple[Any, Any, Any]:
-    """Return values, and what enters and leaves the state, `(batch, heads, tokens, head_dim or state_size)` each."""
-    size = mixer.n_groups * mixer.ssm_state_size
-    values, enter, leave = inputs.float().split([mixer.intermediate_size, size, size], dim=-1)
-    repeats = mixer.num_heads // mixer.n_groups
-    groups = (part.unflatten(-1, (mixer.n_groups, -1)).repeat_interleave(repeats, 2) for part in (enter, leave))
-    enter, leave = (part.transpose(1, 2) for part in groups)
-    return values.unflatten(-1, (mixer.num_heads, -1)).transpose(1, 2), enter, leave
+_MODELS = "transformers.models"
+_MIXERS = {
+    "bamba": "BambaMixer",
+    "granitemoehybrid": "GraniteMoeHybridMambaLayer",
+    "falcon_h1": "FalconH1Mixer",
+    "mamba2": "Mamba2Mixer",
+    "nemotron_h": "NemotronHMamba2Mixer",
+    "zamba2": "Zamba2MambaMixer",
+}
 
 
-def _decays(sums: Any) -> Any:
-    """Return how much of what entered at token s is left at token t, `(batch, heads, t, s)`."""
-    import torch
-
-    differences = sums[..., :, None] - sums[..., None, :]
-    places = torch.arange(sums.shape[-1], device=sums.device)
-    is_later = places[:, None] >= places
-    return torch.exp(differences.masked_fill(~is_later, -torch.inf)).float()
-
-
-SPECS = (
-    PatchingSpec(
-        id="mamba2-continued-scan",
-        targets=("transformers.models.mamba2.modeling_mamba2:Mamba2Mixer.forward",),
-        replacement=f"{__name__}:continuing",
-        requires=("transformers>=4.48", "torch>=2.6"),
+def _spec(
+    name: str, releases: str, models: tuple[str, ...], proof: str, replacement: str = "continuing"
+) -> PatchingSpec:
+    return PatchingSpec(
+        id=name,
+        targets=tuple(f"{_MODELS}.{model}.modeling_{model}:{_MIXERS[model]}.forward" for model in models),
+        replacement=f"{__name__}:{replacement}",
+        requires=(f"transformers{releases}", "torch>=2.6"),
         reason="A Mamba2 layer ignores its state or takes one token, by ifs on the sampled length: wrong.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba2/modeling_mamba2.py",
+            "https://github.com/huggingface/transformers/blob/v5.14.1/src/transformers/models/bamba/modeling_bamba.py",
         ),
-        proofs=("mamba2",),
+        proofs=(proof,),
         defect=(r"cache_params",),
         kind="wrap",
-    ),
+    )
+
+
+_HYBRIDS = ("bamba", "granitemoehybrid", "falcon_h1")
+
+# A spec with a target that does not exist is not applied at all; from 5.15 on hybrids continue by themselves.
+SPECS = (
+    _spec("mamba2-continued-scan", ">=4.48", ("mamba2",), "mamba2"),
+    _spec("mamba2-hybrid-continued", ">=4.48,<4.52", _HYBRIDS[:1], "bamba"),
+    _spec("mamba2-hybrid-continued", ">=4.52,<5.5", _HYBRIDS[:2], "bamba"),
+    _spec("mamba2-hybrid-continued", ">=5.5,<5.15", _HYBRIDS, "falcon_h1"),
+    _spec("zamba2-continued-scan", ">=5.5,<5.15", ("nemotron_h", "zamba2"), "zamba2", "continuing_from_least"),
 )

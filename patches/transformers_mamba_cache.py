@@ -1,4 +1,4 @@
-"""The caches of Mamba, FalconMamba, Mamba2 and Jamba to 5.4 are no pytree nodes.
+"""The caches of Mamba, FalconMamba, Mamba2, Jamba, Bamba and Granite MoE hybrid to 5.4 are no pytree nodes.
 
 Symptom: `torch.export` refuses a `MambaCache`, `FalconMambaCache`, `Mamba2Cache` or `HybridMambaAttentionDynamicCache`
 among the inputs.
@@ -134,7 +134,7 @@ def _nothing(layer: dict[str, Any]) -> Any:
     return other.new_empty(other.shape[0], 0) if hasattr(other, "new_empty") else None
 
 
-_REASON = "The cache of a Mamba or Jamba model cannot be an input or an output of a graph."
+_REASON = "The cache of a model with Mamba layers cannot be an input or an output of a graph."
 _UPSTREAM = (
     "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/mamba/modeling_mamba.py",
     "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/jamba/modeling_jamba.py",
@@ -142,11 +142,11 @@ _UPSTREAM = (
 _MODELS = "transformers.models"
 
 
-def _spec(cls: str, requires: str, proof: str) -> PatchingSpec:
+def _spec(cls: str, requires: str, proof: str, node: str = "") -> PatchingSpec:
     return PatchingSpec(
         id=f"{proof.replace('_', '-')}-cache-pytree",
         targets=(f"pytree({cls})",),
-        replacement=f"{__name__}:{proof}_node",
+        replacement=f"{__name__}:{node or proof}_node",
         requires=(requires, "torch>=2.6"),
         reason=_REASON,
         upstream=_UPSTREAM,
@@ -162,4 +162,14 @@ SPECS = (
     _spec(f"{_MODELS}.falcon_mamba.modeling_falcon_mamba:FalconMambaCache", "transformers>=4.54,<5.5", "falcon_mamba"),
     _spec(f"{_MODELS}.mamba2.modeling_mamba2:Mamba2Cache", "transformers>=4.48,<5.5", "mamba2"),
     _spec(f"{_MODELS}.jamba.modeling_jamba:HybridMambaAttentionDynamicCache", "transformers>=4.44,<5.5", "jamba"),
+    # These two have Jamba's cache, under its name.
+    _spec(
+        f"{_MODELS}.bamba.modeling_bamba:HybridMambaAttentionDynamicCache", "transformers>=4.48,<5.5", "bamba", "jamba"
+    ),
+    _spec(
+        f"{_MODELS}.granitemoehybrid.modeling_granitemoehybrid:HybridMambaAttentionDynamicCache",
+        "transformers>=4.52,<5.5",
+        "granite_hybrid",
+        "jamba",
+    ),
 )

@@ -1,7 +1,8 @@
 """Whether layers without attention see a mask is decided by ifs on the cache and on what the mask holds.
 
-Symptom: Jamba: no graph (`GuardOnDataDependentSymNode`), or one that lets padding into the states: a sample with a past
-has no mask, so the graph has none for a prompt either.
+Symptom: Jamba, Bamba, Granite MoE hybrid, Falcon-H1, Nemotron-H, Qwen3-Next, Qwen3.5: no graph
+(`GuardOnDataDependentSymNode`), or one that lets padding into the states: a sample with a past has no mask, so the
+graph has none for a prompt either.
 Cause: `if cache_position[0] > 0 or torch.all(attention_mask == 1): None`; to 5.14 an if on the cache.
 What is done: while it is traced, these layers get the mask; they take the columns of the new tokens.
 Can go: when upstream hands the mask on in every trace.
@@ -42,7 +43,42 @@ _UPSTREAM = (
     "https://github.com/huggingface/transformers/blob/v5.5.4/src/transformers/models/jamba/modeling_jamba.py",
     "https://github.com/huggingface/transformers/blob/v5.14.1/src/transformers/masking_utils.py",
 )
-_REASON = "Whether Mamba layers see the padding is an if on the cache and on the mask: no graph, or a wrong one."
+_REASON = "Whether layers with states see the padding is an if on the cache and on the mask: no graph, or a wrong one."
+
+_METHODS = {
+    "bamba": "BambaModel._update_mamba_mask",
+    "granitemoehybrid": "GraniteMoeHybridModel._update_mamba_mask",
+    "qwen3_next": "Qwen3NextModel._update_linear_attn_mask",
+    "qwen3_5": "Qwen3_5TextModel._update_linear_attn_mask",
+    "qwen3_5_moe": "Qwen3_5MoeTextModel._update_linear_attn_mask",
+    "falcon_h1": "FalconH1Model._update_mamba_mask",
+    "nemotron_h": "NemotronHModel._update_mamba_mask",
+}
+"""The method that makes the mask to 5.12, by model; the oldest models first."""
+
+_ALL = tuple(_METHODS)
+_FUNCTION = dict.fromkeys(_ALL, "create_recurrent_attention_mask")
+
+
+def _spec(releases: str, places: dict[str, str], replacement: str, defect: str, *proofs: str) -> PatchingSpec:
+    return PatchingSpec(
+        id="state-mask",
+        targets=tuple(f"transformers.models.{name}.modeling_{name}:{place}" for name, place in places.items()),
+        replacement=f"{__name__}:{replacement}",
+        requires=(f"transformers{releases}", "torch>=2.6"),
+        reason=_REASON,
+        upstream=_UPSTREAM,
+        proofs=proofs,
+        defect=(defect,),
+        kind="wrap",
+    )
+
+
+def _by_method(releases: str, count: int, *proofs: str) -> PatchingSpec:
+    """Return the spec for the first `count` models, which are those that exist in these releases."""
+    places = {name: _METHODS[name] for name in _ALL[:count]}
+    return _spec(releases, places, "always", r"torch\.all\(attention_mask == 1\)", *proofs)
+
 
 SPECS = (
     PatchingSpec(
@@ -67,4 +103,10 @@ SPECS = (
         defect=(r"has_previous_state",),
         kind="wrap",
     ),
+    _by_method(">=4.48,<4.52", 1, "bamba"),
+    _by_method(">=4.52,<4.57", 2, "bamba"),
+    _by_method(">=4.57,<5.2", 3, "bamba", "qwen3_next"),
+    _by_method(">=5.2,<5.5", 5, "bamba", "qwen3_5_text"),
+    _by_method(">=5.5,<5.13", 7, "falcon_h1", "qwen3_5_text"),
+    _spec(">=5.13,<5.15", _FUNCTION, "always_created", r"has_previous_state", "falcon_h1", "qwen3_5_text"),
 )

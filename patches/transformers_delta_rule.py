@@ -1,0 +1,134 @@
+"""A layer with the gated delta rule has chunks of 64 tokens, as many as the sample, and to 5.8 forgets its state.
+
+Symptom: Qwen3-Next, Qwen3.5, OLMo-hybrid: the file is wrong, or stops, beyond 64 tokens; the export takes minutes.
+To 5.8 several tokens behind a past begin from nothing.
+Cause: loops of Python over the chunks and over the rows of one; `if ... seq_len == 1`, with `initial_state=None` in the
+other branch.
+What is done: while it is traced, a layer continues from its states for any number of tokens; zeros are an empty cache.
+The convolution has its state to the left of its inputs. The rule is applied token by token; see `_delta_rule`.
+Can go: when upstream's chunks are no loop in Python.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `forward` of a gated delta net that continues from its states while it is traced."""
+    from ._delta_rule import ruled
+    from ._linear_states import convolved, unpadded, while_traced
+
+    def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
+        hidden = unpadded(hidden, mask)
+        conv_state, state = _states(cache, self.layer_idx)
+        inputs, gate, enter, time = _projected(self, hidden)
+        outputs, conv_state = convolved(self.conv1d, inputs.transpose(1, 2), conv_state)
+        query, key, value = _heads(self, _activated(self, outputs).transpose(1, 2))
+        beta = enter.sigmoid() * (2 if getattr(self, "allow_neg_eigval", False) else 1)
+        outputs, state = ruled(query, key, value, beta, _decay(self, time), state)
+        _keep(cache, self.layer_idx, conv_state, state)
+        norm, project = (self.o_norm, self.o_proj) if hasattr(self, "o_norm") else (self.norm, self.out_proj)
+        outputs = norm(outputs.to(hidden.dtype), gate.reshape(outputs.shape))
+        return project(outputs.flatten(2))
+
+    return while_traced(original, traced)
+
+
+def _states(cache: Any, index: int) -> tuple[Any, Any]:
+    """Return the convolution's and the recurrent state; the caches of these models to 5.4 have names of their own."""
+    from ._linear_states import states
+
+    has_lists = hasattr(cache, "recurrent_states")
+    return (cache.conv_states[index], cache.recurrent_states[index]) if has_lists else states(cache, index)
+
+
+def _keep(cache: Any, index: int, conv: Any, recurrent: Any) -> None:
+    from ._linear_states import keep
+
+    if hasattr(cache, "recurrent_states"):
+        cache.conv_states[index], cache.recurrent_states[index] = conv, recurrent
+    else:
+        keep(cache, index, conv, recurrent)
+
+
+def _activated(mixer: Any, outputs: Any) -> Any:
+    import torch
+    from transformers.activations import ACT2FN
+
+    # Where a layer holds its kernels, the code without them takes SiLU, whatever the configuration says.
+    is_fixed = hasattr(mixer, "causal_conv1d_fn")
+    return torch.nn.functional.silu(outputs) if is_fixed else ACT2FN[mixer.activation](outputs)
+
+
+def _projected(mixer: Any, hidden: Any) -> Iterator[Any]:
+    """Yield `(batch, tokens, channels)` of the convolution, the gate, and by value head what enters and the time."""
+    import torch
+
+    if hasattr(mixer, "in_proj_qkvz"):
+        *parts, gate, enter, time = mixer.fix_query_key_value_ordering(
+            mixer.in_proj_qkvz(hidden), mixer.in_proj_ba(hidden)
+        )
+        yield from (torch.cat([part.flatten(2) for part in parts], -1), gate, enter, time)
+    elif hasattr(mixer, "in_proj_qkv"):
+        yield from (getattr(mixer, f"in_proj_{name}")(hidden) for name in ("qkv", "z", "b", "a"))
+    else:
+        yield torch.cat([getattr(mixer, f"{name}_proj")(hidden) for name in "qkv"], -1)
+        yield from (getattr(mixer, f"{name}_proj")(hidden) for name in "gba")
+
+
+def _decay(mixer: Any, time: Any) -> Any:
+    import torch
+
+    return torch.exp(-mixer.A_log.float().exp() * torch.nn.functional.softplus(time.float() + mixer.dt_bias))
+
+
+def _heads(mixer: Any, inputs: Any) -> Iterator[Any]:
+    """Yield query, key and value, `(batch, tokens, value heads, size)` each."""
+    from ._delta_rule import unit
+
+    repeats = mixer.num_v_heads // mixer.num_k_heads
+    query, key, value = inputs.split([mixer.key_dim, mixer.key_dim, mixer.value_dim], dim=-1)
+    for part in (query, key):
+        yield unit(part.unflatten(-1, (mixer.num_k_heads, mixer.head_k_dim)).repeat_interleave(repeats, 2).float())
+    yield value.unflatten(-1, (mixer.num_v_heads, mixer.head_v_dim))
+
+
+_MODELS = {
+    "qwen3_next": "Qwen3Next",
+    "qwen3_5": "Qwen3_5",
+    "qwen3_5_moe": "Qwen3_5Moe",
+    "olmo_hybrid": "OlmoHybrid",
+    "qwen4_exp": "Qwen4ExpText",
+}
+
+
+def _spec(releases: str, models: tuple[str, ...], proofs: tuple[str, ...]) -> PatchingSpec:
+    return PatchingSpec(
+        id="delta-rule-continued",
+        targets=tuple(
+            f"transformers.models.{name}.modeling_{name}:{_MODELS[name]}GatedDeltaNet.forward" for name in models
+        ),
+        replacement=f"{__name__}:continuing",
+        requires=(f"transformers{releases}", "torch>=2.9"),
+        reason="A gated delta net has as many chunks as the sample, and to 5.8 forgets its state: wrong beyond 64.",
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/qwen3_next/modeling_qwen3_next.py",
+        ),
+        proofs=proofs,
+        defect=(r"chunk_gated_delta_rule\(",),
+        kind="wrap",
+    )
+
+
+_ALL = tuple(_MODELS)
+_CASES = ("qwen3_next", "qwen3_5_text", "olmo_hybrid")
+
+# A spec with a target that does not exist is not applied at all. OLMo-hybrid has had one convolution since 5.15.
+SPECS = (
+    _spec(">=4.57,<5.2", _ALL[:1], _CASES[:1]),
+    _spec(">=5.2,<5.15", _ALL[:3], _CASES[:2]),
+    _spec(">=5.15,<5.16", _ALL[:4], _CASES),
+    _spec(">=5.16", _ALL, _CASES),
+)
