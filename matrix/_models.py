@@ -43,6 +43,16 @@ _LATENT = {
     "head_dim": 4,
     "n_routed_experts": 4,
 }
+_GROUPED = {
+    "n_group": 2,
+    "topk_group": 1,
+    "num_experts_per_tok": 2,
+    "first_k_dense_replace": 1,
+    "moe_intermediate_size": 16,
+}
+# Which of equal scores are the best is up to the implementation: with fewer heads many are 0, and with other sizes some
+# of the same token at two places are equal.
+_SPARSE = {"index_topk": 8, "index_n_heads": 16}
 _SSD = {
     "mamba_n_heads": 8,
     "mamba_d_head": 8,
@@ -108,11 +118,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         {
             **_LATENT,
             "num_local_experts": 4,
-            "n_group": 2,
-            "topk_group": 1,
-            "num_experts_per_tok": 2,
-            "first_k_dense_replace": 1,
-            "moe_intermediate_size": 16,
+            **_GROUPED,
         },
     ),
     "deepseek_v2": (
@@ -124,6 +130,27 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             "num_experts_per_tok": 2,
             "first_k_dense_replace": 1,
             "moe_intermediate_size": 16,
+        },
+    ),
+    "deepseek_v32": (
+        "DeepSeek-V3.2, sparse attention to 8 keys",
+        "DeepseekV32",
+        {
+            **_LATENT,
+            **_SPARSE,
+            "index_head_dim": 4,
+            **_GROUPED,
+        },
+    ),
+    "glm_moe_dsa": (
+        "GLM-5, sparse attention to 8 keys",
+        "GlmMoeDsa",
+        {
+            **_LATENT,
+            **_SPARSE,
+            "index_head_dim": 8,
+            **_GROUPED,
+            "mlp_layer_types": ["dense", "sparse"],
         },
     ),
     "llama4": (
@@ -221,11 +248,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             "linear_conv_kernel_dim": 4,
             "layer_types": ["linear_attention", "full_attention"],
             "num_local_experts": 4,
-            "n_group": 2,
-            "topk_group": 1,
-            "num_experts_per_tok": 2,
-            "first_k_dense_replace": 1,
-            "moe_intermediate_size": 16,
+            **_GROUPED,
         },
     ),
     "jamba": (

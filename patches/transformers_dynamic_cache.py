@@ -3,7 +3,8 @@
 Symptom: `torch.export` refuses a `DynamicCache` among the inputs. Where transformers registers it (4.50-4.55 when it
 is imported, later on request) all keys come before all values, and windows or layer types are lost on some versions.
 What is done: inside the scope the leaves are key 0, value 0, key 1, value 1, ... of the initialised layers; layers
-without attention (5.5 and later) have `conv_state` and `recurrent_state`. Layer types and windows are in the context.
+with an indexer (5.12 and later) have `index_key` too, and layers without attention (5.5 and later) `conv_state` and
+`recurrent_state`. Layer types and windows are in the context.
 Counters are kept for a round trip and are no part of what is compared, so a graph that was traced at one past length
 takes every other. A registration by somebody else is taken over, and given back afterwards.
 Can go: when transformers registers the class itself with these leaves.
@@ -21,8 +22,10 @@ _CACHE = "transformers.cache_utils"
 _LEAVES = ("keys", "values")
 _PAIR = ("key", "value")
 _STATES = ("conv_states", "recurrent_states")
+_INDEX = "index_key", "indexer_keys"
 _KNOWN = (
     "DynamicLayer",
+    "DynamicIndexedLayer",
     "DynamicSlidingWindowLayer",
     "LinearAttentionLayer",
     "LinearAttentionAndFullAttentionLayer",
@@ -115,7 +118,9 @@ def _layout(layer: Any, index: int) -> LayerLayout:
     counted = getattr(layer, "cumulative_length", held)
     dropped = counted - held if type(counted) is type(held) is int else 0
     window = getattr(layer, "sliding_window", None)
-    return LayerLayout(type(layer).__name__, window, tuple(leaves), dropped, _state(layer, (*_LEAVES, *_STATES)))
+    return LayerLayout(
+        type(layer).__name__, window, tuple(leaves), dropped, _state(layer, (*_LEAVES, *_STATES, _INDEX[1]))
+    )
 
 
 def _tensors(layer: Any) -> list[tuple[str, Any]]:
@@ -123,6 +128,7 @@ def _tensors(layer: Any) -> list[tuple[str, Any]]:
     from ._linear_states import layer_states
 
     pair = [(name, getattr(layer, leaf, None)) for name, leaf in zip(_PAIR, _LEAVES, strict=True)]
+    pair.append((_INDEX[0], getattr(layer, _INDEX[1], None)))
     return [(name, leaf) for name, leaf in pair if leaf is not None] + list(layer_states(layer))
 
 
@@ -150,9 +156,20 @@ def _layer(layout: LayerLayout, leaves: Any) -> Any:
         layer.keys, layer.values = (held.pop(name) for name in _PAIR)
         layer.is_initialized = True
         _describe(layer, layout)
+    if _INDEX[0] in held:
+        _set_index(layer, held.pop(_INDEX[0]))
     for name, state in held.items():
         set_layer_state(layer, name, state)
     return layer
+
+
+def _set_index(layer: Any, keys: Any) -> None:
+    """Give a layer the keys of its indexer, `(batch, past, index_head_dim)`."""
+    setattr(layer, _INDEX[1], keys)
+    layer.is_indexer_initialized = True
+    # Leaves of another kind than tensors (shapes, names) have no type to go by.
+    if hasattr(keys, "new_empty"):
+        layer.indexer_dtype, layer.indexer_device = keys.dtype, keys.device
 
 
 def _empty(layout: LayerLayout) -> Any:

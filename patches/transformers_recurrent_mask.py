@@ -105,7 +105,7 @@ SPECS = (
     ),
     _by_method(">=4.48,<4.52", 1, "bamba"),
     _by_method(">=4.52,<4.57", 2, "bamba"),
-    _by_method(">=4.57,<5.2", 3, "bamba", "qwen3_next"),
+    _by_method(">=4.57,<5.2", 3, "bamba"),
     _by_method(">=5.2,<5.5", 5, "bamba", "qwen3_5_text"),
     _by_method(">=5.5,<5.13", 7, "falcon_h1", "qwen3_5_text"),
     _spec(">=5.13,<5.15", _FUNCTION, "always_created", r"has_previous_state", "falcon_h1", "qwen3_5_text"),

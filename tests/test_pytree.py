@@ -256,7 +256,7 @@ def test_a_layer_of_another_class(position: int) -> None:
         pytree.tree_flatten(cache)
     assert str(caught.value) == (
         f"spec 'dynamic-cache-pytree': layer {position} of the cache is a OwnLayer; only DynamicLayer, "
-        "DynamicSlidingWindowLayer, LinearAttentionLayer, LinearAttentionAndFullAttentionLayer, "
+        "DynamicIndexedLayer, DynamicSlidingWindowLayer, LinearAttentionLayer, LinearAttentionAndFullAttentionLayer, "
         "LinearAttentionAndSlidingWindowAttentionLayer, DummyLayer are flattened. Pass a cache of those, or register "
         "the class as a pytree node yourself and exclude this id"
     )
