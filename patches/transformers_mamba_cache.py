@@ -59,6 +59,16 @@ def jamba_node(original: Any) -> dict[str, Any]:
     return cache_node("HybridMambaAttentionDynamicCache", flatten, unflatten)
 
 
+def bamba_node(original: Any) -> dict[str, Any]:
+    """Return those for the cache of Bamba, whose class has the name of Jamba's; torch wants other names."""
+    return cache_node("BambaDynamicCache", flatten, unflatten)
+
+
+def granite_hybrid_node(original: Any) -> dict[str, Any]:
+    """Return those for the cache of Granite MoE hybrid, whose class has that name too."""
+    return cache_node("GraniteMoeHybridDynamicCache", flatten, unflatten)
+
+
 def flatten(cache: Any) -> tuple[list[Any], StatesLayout]:
     """Return the leaves and the layout."""
     import torch
@@ -142,11 +152,11 @@ _UPSTREAM = (
 _MODELS = "transformers.models"
 
 
-def _spec(cls: str, requires: str, proof: str, node: str = "") -> PatchingSpec:
+def _spec(cls: str, requires: str, proof: str) -> PatchingSpec:
     return PatchingSpec(
         id=f"{proof.replace('_', '-')}-cache-pytree",
         targets=(f"pytree({cls})",),
-        replacement=f"{__name__}:{node or proof}_node",
+        replacement=f"{__name__}:{proof}_node",
         requires=(requires, "torch>=2.6"),
         reason=_REASON,
         upstream=_UPSTREAM,
@@ -162,14 +172,10 @@ SPECS = (
     _spec(f"{_MODELS}.falcon_mamba.modeling_falcon_mamba:FalconMambaCache", "transformers>=4.54,<5.5", "falcon_mamba"),
     _spec(f"{_MODELS}.mamba2.modeling_mamba2:Mamba2Cache", "transformers>=4.48,<5.5", "mamba2"),
     _spec(f"{_MODELS}.jamba.modeling_jamba:HybridMambaAttentionDynamicCache", "transformers>=4.44,<5.5", "jamba"),
-    # These two have Jamba's cache, under its name.
-    _spec(
-        f"{_MODELS}.bamba.modeling_bamba:HybridMambaAttentionDynamicCache", "transformers>=4.48,<5.5", "bamba", "jamba"
-    ),
+    _spec(f"{_MODELS}.bamba.modeling_bamba:HybridMambaAttentionDynamicCache", "transformers>=4.48,<5.5", "bamba"),
     _spec(
         f"{_MODELS}.granitemoehybrid.modeling_granitemoehybrid:HybridMambaAttentionDynamicCache",
         "transformers>=4.52,<5.5",
         "granite_hybrid",
-        "jamba",
     ),
 )
