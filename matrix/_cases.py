@@ -304,7 +304,7 @@ def _with_media() -> Iterator[Case]:
         yield Case(name, title, make, has, compare=_compare_media, sources=("_multimodal.py",))
 
 
-_CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kimi_linear")
+CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kimi_linear")
 """Models with layers that go through a text in chunks of 64 tokens, which no configuration makes less."""
 
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
@@ -316,9 +316,9 @@ def _models() -> Iterator[Case]:
     """Yield each model with the default attention (sdpa where the release has it), then with eager attention."""
     for suffix, attention, note in (("", None, ""), (EAGER, "eager", ", eager attention")):
         for name, (title, _, _) in SETTINGS.items():
-            make = partial(make_own_cache if name in _CHUNKED else make_causal, name, attention)
+            make = partial(make_own_cache if name in CHUNKED else make_causal, name, attention)
             is_shown = name in _SHOWN and not suffix
-            compare = _compare_beyond if name in _CHUNKED else compare_decoder
+            compare = _compare_beyond if name in CHUNKED else compare_decoder
             yield Case(name + suffix, title + note, make, partial(exists, name), is_shown, compare=compare)
 
 

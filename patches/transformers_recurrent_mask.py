@@ -38,7 +38,6 @@ def always_created(original: Callable[..., Any]) -> Callable[..., Any]:
     return create_recurrent_attention_mask
 
 
-_JAMBA = "transformers.models.jamba.modeling_jamba"
 _UPSTREAM = (
     "https://github.com/huggingface/transformers/blob/v5.5.4/src/transformers/models/jamba/modeling_jamba.py",
     "https://github.com/huggingface/transformers/blob/v5.14.1/src/transformers/masking_utils.py",
@@ -57,13 +56,17 @@ _METHODS = {
 """The method that makes the mask to 5.12, by model; the oldest models first."""
 
 _ALL = tuple(_METHODS)
-_FUNCTION = dict.fromkeys(_ALL, "create_recurrent_attention_mask")
+_FUNCTION = "create_recurrent_attention_mask"
+_ASKS = "always", r"torch\.all\(attention_mask == 1\)"
+_IS_FILLED = "always_created", r"has_previous_state"
 
 
-def _spec(releases: str, places: dict[str, str], replacement: str, defect: str, *proofs: str) -> PatchingSpec:
+def _spec(
+    name: str, releases: str, places: dict[str, str], replacement: str, defect: str, *proofs: str
+) -> PatchingSpec:
     return PatchingSpec(
-        id="state-mask",
-        targets=tuple(f"transformers.models.{name}.modeling_{name}:{place}" for name, place in places.items()),
+        id=name,
+        targets=tuple(f"transformers.models.{model}.modeling_{model}:{place}" for model, place in places.items()),
         replacement=f"{__name__}:{replacement}",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason=_REASON,
@@ -77,36 +80,16 @@ def _spec(releases: str, places: dict[str, str], replacement: str, defect: str, 
 def _by_method(releases: str, count: int, *proofs: str) -> PatchingSpec:
     """Return the spec for the first `count` models, which are those that exist in these releases."""
     places = {name: _METHODS[name] for name in _ALL[:count]}
-    return _spec(releases, places, "always", r"torch\.all\(attention_mask == 1\)", *proofs)
+    return _spec("state-mask", releases, places, *_ASKS, *proofs)
 
 
 SPECS = (
-    PatchingSpec(
-        id="recurrent-mask",
-        targets=(f"{_JAMBA}:JambaModel._update_mamba_mask",),
-        replacement=f"{__name__}:always",
-        requires=("transformers>=4.45,<5.13", "torch>=2.6"),
-        reason=_REASON,
-        upstream=_UPSTREAM,
-        proofs=("jamba",),
-        defect=(r"torch\.all\(attention_mask == 1\)",),
-        kind="wrap",
-    ),
-    PatchingSpec(
-        id="recurrent-mask",
-        targets=(f"{_JAMBA}:create_recurrent_attention_mask",),
-        replacement=f"{__name__}:always_created",
-        requires=("transformers>=5.13,<5.15", "torch>=2.6"),
-        reason=_REASON,
-        upstream=_UPSTREAM,
-        proofs=("jamba",),
-        defect=(r"has_previous_state",),
-        kind="wrap",
-    ),
+    _spec("recurrent-mask", ">=4.45,<5.13", {"jamba": "JambaModel._update_mamba_mask"}, *_ASKS, "jamba"),
+    _spec("recurrent-mask", ">=5.13,<5.15", {"jamba": _FUNCTION}, *_IS_FILLED, "jamba"),
     _by_method(">=4.48,<4.52", 1, "bamba"),
     _by_method(">=4.52,<4.57", 2, "bamba"),
     _by_method(">=4.57,<5.2", 3, "bamba"),
     _by_method(">=5.2,<5.5", 5, "bamba", "qwen3_5_text"),
     _by_method(">=5.5,<5.13", 7, "falcon_h1", "qwen3_5_text"),
-    _spec(">=5.13,<5.15", _FUNCTION, "always_created", r"has_previous_state", "falcon_h1", "qwen3_5_text"),
+    _spec("state-mask", ">=5.13,<5.15", dict.fromkeys(_ALL, _FUNCTION), *_IS_FILLED, "falcon_h1", "qwen3_5_text"),
 )

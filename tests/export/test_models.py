@@ -13,7 +13,7 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 
 from exportcompat import apply_patches, plan
 from exportcompat._decoder import OnnxDecoder, input_names, output_names
-from exportcompat.matrix._cases import CASES, find_case, parse_proof
+from exportcompat.matrix._cases import CASES, CHUNKED, find_case, parse_proof
 from exportcompat.matrix._check import Outcome, check, export
 from exportcompat.matrix._decoders import Sample
 from exportcompat.matrix.models.tiny_gpt import TinyGPT
@@ -40,7 +40,7 @@ EAGER_MODELS = ("llama_eager", "mistral_window_eager", "gpt_oss_eager", "gpt2_ea
 CALLS = {
     **dict.fromkeys(("gemma3_image", "idefics3", "llava", "paligemma", "qwen2_audio"), 38),
     # Four calls more, of which two are longer than the fixed chunk of these layers.
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "olmo_hybrid", "kimi_linear"), 192),
+    **dict.fromkeys(CHUNKED, 192),
 }
 """How many calls are compared, where the calls are a model's own."""
 
