@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 from exportcompat import apply_patches, plan
 from exportcompat._decoder import OnnxDecoder, input_names, output_names
 from exportcompat.matrix._cases import CASES, CHUNKED, find_case, parse_proof
-from exportcompat.matrix._check import Outcome, check, export
+from exportcompat.matrix._check import Outcome, captures, check, export
 from exportcompat.matrix._decoders import Sample
 from exportcompat.matrix.models.tiny_gpt import TinyGPT
 
@@ -93,6 +93,26 @@ def test_a_second_export_that_differs_is_a_problem(change: Any, problem: str, mo
     outcome = check(dataclasses.replace(find_case("tiny_gpt"), around=around), Sample())
     assert outcome.state == "wrong"
     assert outcome.problems[0].startswith(problem)
+
+
+class Table(torch.nn.Module):
+    def __init__(self, *, used: bool) -> None:
+        super().__init__()
+        self.used = used
+        self.register_buffer("table", torch.ones(3))
+
+    def forward(self, rows: Any) -> Any:
+        return rows + self.table.sum() if self.used else rows + 1
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_table_may_grow_between_two_captures_where_no_graph_reads_it(used: bool) -> None:
+    table = Table(used=used)
+    with captures() as texts:
+        for length in (3, 5):
+            table.table = torch.ones(length)
+            torch.export.export(table, (torch.ones(2),))
+    assert (texts[0] != texts[1]) is used
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
