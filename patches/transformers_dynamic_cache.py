@@ -43,7 +43,7 @@ class LayerLayout:
         window: sliding window in tokens; None if it has none.
         leaves: names of the tensors that the layer has so far.
         dropped: tokens that the layer has counted and no longer holds.
-        state: the other attributes, by reference; None where some exist in a graph only.
+        state: the other attributes, by reference, without those that exist in a graph only; None if nothing is known.
     """
 
     name: str
@@ -132,14 +132,14 @@ def _tensors(layer: Any) -> list[tuple[str, Any]]:
     return [(name, leaf) for name, leaf in pair if leaf is not None] + list(layer_states(layer))
 
 
-def _state(owner: Any, leaves: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the attributes besides the leaves. torch copies contexts, and what is traced cannot be copied."""
+def _state(owner: Any, leaves: tuple[str, ...]) -> dict[str, Any]:
+    """Return the attributes besides the leaves and what is traced: torch copies contexts, and cannot copy that."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 
-    state = {name: _own(value) for name, value in vars(owner).items() if name not in leaves}
-    is_traced = any(isinstance(value, (FakeTensor, torch.SymInt)) for value in state.values())
-    return None if is_traced else state
+    traced = (FakeTensor, torch.SymInt)
+    kept = {name: value for name, value in vars(owner).items() if name not in leaves}
+    return {name: _own(value) for name, value in kept.items() if not isinstance(value, traced)}
 
 
 def _own(value: Any) -> Any:
