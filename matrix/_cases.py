@@ -134,6 +134,12 @@ def _has_pair_cache(name: str) -> bool:
     return hasattr(module, "EncoderDecoderCache")
 
 
+def _has_experts_on_hit(name: str) -> bool:
+    """Say whether a model has its experts in a class, which 5.0 has introduced; before, tokens are picked by a mask."""
+    module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    return any(item.endswith("Experts") for item in vars(module))
+
+
 def _make_text_decoder(name: str) -> Decoder:
     from ._encoder_decoders import make_text_decoder
 
@@ -150,10 +156,22 @@ _PAIR = str(Path(exportcompat.__path__[0]) / "_pair.py")
 """The module in which the decoder of an encoder-decoder is exported."""
 
 
+_PAIRS = {
+    "whisper": ("Whisper", "Whisper"),
+    "t5": ("T5", "T5"),
+    "bart": ("BART", "Bart"),
+    "marian": ("Marian", "Marian"),
+}
+_ROUTED = {
+    "switch_transformers": ("Switch Transformers", "SwitchTransformers"),
+    "nllb_moe": ("NLLB-MoE", "NllbMoe"),
+}
+"""Title and prefix of the classes of encoder-decoders, by their module in transformers."""
+
+
 def _pairs() -> Iterator[Case]:
     """Yield the decoder and the encoder of each encoder-decoder."""
-    for title in ("Whisper", "T5", "BART", "Marian"):
-        name, prefix = title.lower(), title if title != "BART" else "Bart"
+    for name, (title, prefix) in _PAIRS.items():
         yield Case(
             f"{name}_decoder",
             f"{title}, decoder with cross-attention",
@@ -163,6 +181,14 @@ def _pairs() -> Iterator[Case]:
         )
         make = partial(_make_states_encoder, prefix)
         yield _forward_case(f"{name}_encoder", f"{title}, encoder", make, "_encoder_decoders.py", "_encoders.py")
+    for name, (title, prefix) in _ROUTED.items():
+        yield Case(
+            f"{name}_decoder",
+            f"{title}, decoder with cross-attention, 4 experts",
+            partial(_make_text_decoder, prefix),
+            partial(_has_experts_on_hit, name),
+            sources=("_encoder_decoders.py", _PAIR),
+        )
 
 
 def _make_forward(module: str, name: str) -> "Forward":
@@ -355,6 +381,8 @@ _ALL = (
     Case("stateful_gpt", "tiny GPT that stores a tensor", partial(make_tiny_gpt, "stateful")),
     Case("buffered_gpt", "tiny GPT with a buffer that is a parameter", partial(make_tiny_gpt, "buffered")),
     Case("open_gpt", "tiny GPT that takes its cache through **kwargs", partial(make_tiny_gpt, "open")),
+    Case("squeezed_gpt", "tiny GPT that squeezes an axis that is not 1", partial(make_tiny_gpt, "squeezed")),
+    Case("subtracting_gpt", "tiny GPT that subtracts integers from a number", partial(make_tiny_gpt, "subtracting")),
     Case("vmap_gpt", "tiny GPT, mask by vmap", partial(make_tiny_gpt, "vmap")),
 )
 CASES: Mapping[str, Case] = {case.name: case for case in _ALL}

@@ -28,10 +28,25 @@ _BART = {
     "decoder_ffn_dim": 64,
     "init_std": 0.2,
 }
+_T5 = {"d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "initializer_factor": 1.0}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "Bart": {**_BART, "max_position_embeddings": 256},
     "Marian": {**_BART, "max_position_embeddings": 256},
-    "T5": {"d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "initializer_factor": 1.0},
+    "T5": _T5,
+    "SwitchTransformers": {
+        **_T5,
+        "num_decoder_layers": 2,
+        "num_experts": 4,
+        "num_sparse_encoder_layers": 1,
+        "num_sparse_decoder_layers": 1,
+    },
+    "NllbMoe": {
+        **_BART,
+        "max_position_embeddings": 256,
+        "num_experts": 4,
+        "encoder_sparse_step": 2,
+        "decoder_sparse_step": 2,
+    },
     "Whisper": {
         **_BART,
         "max_source_positions": 50,

@@ -71,6 +71,16 @@ _DELTA = {
     "head_dim": 8,
 }
 
+_SHARED = {
+    "num_hidden_layers": 6,
+    "layer_types": ["sliding_attention", "full_attention"] * 3,
+    "num_kv_shared_layers": 2,
+    "head_dim": 8,
+    "sliding_window": 8,
+    "vocab_size_per_layer_input": 128,
+    "hidden_size_per_layer_input": 8,
+}
+
 _GPT_SIZES = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "n_inner": 64}
 
 SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
@@ -251,6 +261,70 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             **_GROUPED,
         },
     ),
+    "dbrx": (
+        "DBRX, 4 experts",
+        "Dbrx",
+        {
+            "d_model": 32,
+            "n_heads": 4,
+            "n_layers": 2,
+            "max_seq_len": 256,
+            "attn_config": {"kv_n_heads": 2, "clip_qkv": 8.0, "rope_theta": 10000.0},
+            # As wide as the model: releases to 5.17 take the one for the other.
+            "ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 4, "moe_top_k": 2},
+        },
+    ),
+    "longcat_flash": (
+        "LongCat-Flash, 4 experts and 2 that change nothing",
+        "LongcatFlash",
+        {
+            **_LATENT,
+            "num_layers": 1,
+            "head_dim": 4,
+            "n_routed_experts": 4,
+            "zero_expert_num": 2,
+            "expert_ffn_hidden_size": 16,
+            "ffn_hidden_size": 64,
+            "moe_topk": 2,
+        },
+    ),
+    "gemma4": (
+        "Gemma 4, text, heads of two sizes, layers that share keys, window 8",
+        "Gemma4",
+        {
+            **_SHARED,
+            "global_head_dim": 16,
+        },
+    ),
+    "gemma3n": (
+        "Gemma 3n, text, layers that share keys, window 8",
+        "Gemma3n",
+        {
+            **_SHARED,
+            "intermediate_size": [64] * 6,
+            "laurel_rank": 8,
+            "altup_num_inputs": 3,
+            # Of the first two layers most activations are cut off.
+            "activation_sparsity_pattern": [0.95] * 2 + [0.0] * 4,
+        },
+    ),
+    "inkling": (
+        "Inkling, text, short convolutions, window 8, relative positions",
+        "Inkling",
+        {
+            "head_dim": 8,
+            "swa_head_dim": 8,
+            "swa_num_attention_heads": 4,
+            "swa_num_key_value_heads": 2,
+            "sliding_window_size": 8,
+            "d_rel": 4,
+            "rel_extent": 16,
+            "local_layer_ids": [0],
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "logits_mup_width_multiplier": 1.0,
+        },
+    ),
     "jamba": (
         "Jamba, attention and Mamba layers, experts",
         "Jamba",
@@ -326,14 +400,13 @@ def make_looped(name: str) -> Decoder:
 
 
 def make_tiny_gpt(variant: str = "") -> Decoder:
-    """Build the tiny GPT, or a variant of it (`buffered`, `stateful`, `open`, `vmap`)."""
-    from ._variants import BufferedDecoder, OpenDecoder, StatefulDecoder, VmapGPT
+    """Build the tiny GPT, or a variant of it (`buffered`, `stateful`, `open`, `vmap`, `squeezed`, `subtracting`)."""
+    from ._variants import DECODERS, VmapGPT
     from .models._decoder import GPTDecoder
     from .models.tiny_gpt import GPTConfig, TinyGPT
 
     gpt = VmapGPT if variant == "vmap" else TinyGPT
-    variants = {"buffered": BufferedDecoder, "stateful": StatefulDecoder, "open": OpenDecoder}
-    decoder = variants.get(variant, GPTDecoder)
+    decoder = DECODERS.get(variant, GPTDecoder)
     plain = OpenPlainDecoder if variant == "open" else PlainDecoder
     return plain(decoder(gpt(GPTConfig(128, 32, n_layers=2, n_heads=4, n_positions=256, n_kv_heads=2))))
 

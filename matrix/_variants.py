@@ -1,5 +1,6 @@
 """Variants of the tiny GPT, each with one habit that real models have and exporters stumble over."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -43,6 +44,26 @@ class BufferedDecoder(GPTDecoder):
         return logits * self.scale, cache
 
 
+class SqueezingDecoder(GPTDecoder):
+    """Squeezes an axis that is never 1, as the experts of LongCat-Flash do."""
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, past_key_values: Cache
+    ) -> tuple[Tensor, Cache]:
+        logits, cache = super().forward(input_ids, attention_mask, position_ids, past_key_values)
+        return logits.squeeze(-1), cache
+
+
+class SubtractingDecoder(GPTDecoder):
+    """Subtracts a mask of integers from a number, as ProphetNet does."""
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, past_key_values: Cache
+    ) -> tuple[Tensor, Cache]:
+        logits, cache = super().forward(input_ids, attention_mask, position_ids, past_key_values)
+        return logits * (1.5 - attention_mask[:, -input_ids.shape[1] :, None]), cache
+
+
 class VmapGPT(TinyGPT):
     """Builds its mask with `torch.vmap` over batch, query and key, as transformers 4.53-4.57 do."""
 
@@ -61,3 +82,13 @@ class VmapGPT(TinyGPT):
         with TransformGetItemToIndex():
             rows, queries = torch.arange(padding.shape[0]), torch.arange(past, past + new)
             return function(rows, queries, torch.arange(past + new))[:, None]
+
+
+DECODERS: Mapping[str, type[GPTDecoder]] = {
+    "buffered": BufferedDecoder,
+    "open": OpenDecoder,
+    "squeezed": SqueezingDecoder,
+    "stateful": StatefulDecoder,
+    "subtracting": SubtractingDecoder,
+}
+"""The habits that are a decoder's, by name."""

@@ -16,7 +16,7 @@ def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
         tensors = [item for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
         if not tensors or not is_traced(tensors[0]):
             return original(self, *args, **kwargs)
-        with _AllHit():
+        with _AllHit(getattr(self, "num_experts", None)):
             return original(self, *args, **kwargs)
 
     return method
@@ -34,6 +34,10 @@ def over_all_experts_by_default(original: Callable[..., Any]) -> Callable[..., A
 
 class _Hit(int):
     """The number of an expert, which stands for a tensor of one element."""
+
+    def item(self) -> int:
+        """Return the number."""
+        return int(self)
 
     def __getitem__(self, _: Any) -> int:
         return int(self)
@@ -59,19 +63,24 @@ class _Hits:
 class _AllHit(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
     """Answer which experts were hit with "all", and whether a token was sent to one with "yes"."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int | None) -> None:
         super().__init__()
+        self._count = count
         self._places: list[Any] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.Tensor.nonzero:
-            hits = _Hits(int(args[0].shape[0]))
+            hits = _Hits(self._experts(int(args[0].shape[0])))
             return (hits,) if (kwargs or {}).get("as_tuple") else hits
         args = [_kept_axis(func, item) for item in args]
         result = func(*args, **(kwargs or {}))
         if func is torch.where and len(args) == 1:
             self._places += result
         return self._at_least_one(func, args, result)
+
+    def _experts(self, classes: int) -> int:
+        """Return how many experts there are; of the classes of a mask, the one behind them may stand for none."""
+        return classes if self._count is None else min(classes, self._count)
 
     def _at_least_one(self, func: Any, args: Any, result: Any) -> Any:
         """Return the size of what a `where` has found as one that is never 0."""

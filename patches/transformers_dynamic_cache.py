@@ -134,12 +134,17 @@ def _tensors(layer: Any) -> list[tuple[str, Any]]:
 
 def _state(owner: Any, leaves: tuple[str, ...]) -> dict[str, Any]:
     """Return the attributes besides the leaves and what is traced: torch copies contexts, and cannot copy that."""
+    kept = {name: value for name, value in vars(owner).items() if name not in leaves}
+    return {name: _own(value) for name, value in kept.items() if not _is_of_a_call(value)}
+
+
+def _is_of_a_call(value: Any) -> bool:
+    """Say whether a value exists in a graph only, or has tensors that one layer leaves to others (Gemma 3n to 5.4)."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 
-    traced = (FakeTensor, torch.SymInt)
-    kept = {name: value for name, value in vars(owner).items() if name not in leaves}
-    return {name: _own(value) for name, value in kept.items() if not isinstance(value, traced)}
+    held = torch.utils._pytree.tree_leaves(value) if isinstance(value, dict) else []
+    return isinstance(value, (FakeTensor, torch.SymInt)) or any(isinstance(item, torch.Tensor) for item in held)
 
 
 def _own(value: Any) -> Any:

@@ -6,8 +6,9 @@ Cause: the loop runs over `expert_mask.sum(...).nonzero()`, or over all experts 
 What is done: while it is traced, the loop runs over all experts, and none is skipped. One without a token multiplies
 no rows, and adds nothing.
 From 5.0 on experts are one operator (see `experts-grouped-product`), unless the model is asked to be eager: then its
-loop is what `ExpertsInterface` falls back to, from 5.1 on.
-Can go: with transformers 4.x, where nobody asks for `experts_implementation="eager"`.
+loop is what `ExpertsInterface` falls back to, from 5.1 on. The experts of four models are no operator there either.
+Can go: with transformers 4.x, where nobody asks for `experts_implementation="eager"`; the loop of the four, when they
+get an operator.
 """
 
 from exportcompat.registry import PatchingSpec
@@ -20,14 +21,28 @@ _COPIES = tuple(
     f"mentioning(transformers:{name})"
     for name in ("expert_hit", "expert_hitted", "token_indices", "token_list", "top_x")
 )
+_LOOPS = tuple(
+    f"transformers.models.{model}.modeling_{model}:{name}Experts.forward"
+    for model, name in (
+        ("dbrx", "Dbrx"),
+        ("longcat_flash", "LongcatFlash"),
+        ("nllb_moe", "NllbMoe"),
+        ("switch_transformers", "SwitchTransformers"),
+    )
+)
 _FALLBACK = ("transformers.integrations.moe:ExpertsInterface.get_interface",)
 
 
 def _variant(
-    releases: str, proofs: tuple[str, ...], source: str, targets: tuple[str, ...] = _COPIES, suffix: str = ""
+    releases: str,
+    proofs: tuple[str, ...],
+    source: str,
+    targets: tuple[str, ...] = _COPIES,
+    suffix: str = "",
+    id: str = "experts-hit-loop",
 ) -> PatchingSpec:
     return PatchingSpec(
-        id="experts-hit-loop",
+        id=id,
         targets=targets,
         replacement=f"exportcompat.patches._expert_loop:over_all_experts{suffix}",
         requires=(f"transformers{releases}", "torch>=2.6"),
@@ -43,4 +58,11 @@ SPECS = (
     _variant(">=4.44,<4.52", ("jamba",), _SOURCE.format("v4.44.2", "jamba/modeling_jamba.py")),
     _variant(">=4.52,<5.0", ("qwen2_moe", "deepseek_v3"), _SOURCE.format("v4.57.6", "mixtral/modeling_mixtral.py")),
     _variant(">=5.1", ("mixtral_loop",), _MOE, _FALLBACK, "_by_default"),
+    _variant(
+        ">=5.0",
+        ("dbrx", "longcat_flash", "switch_transformers_decoder", "nllb_moe_decoder"),
+        _SOURCE.format("v5.23.0", "longcat_flash/modeling_longcat_flash.py"),
+        _LOOPS,
+        id="experts-own-loop",
+    ),
 )

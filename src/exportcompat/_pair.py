@@ -12,6 +12,17 @@ from exportcompat.patches._tracing import is_traced
 from exportcompat.registry import ExportCompatError
 
 
+class _States(tuple[Tensor]):
+    """What an encoder has returned: a tuple, as some models take it, with attributes, which others hand on."""
+
+    hidden_states = attentions = router_logits = router_probs = None
+
+    @property
+    def last_hidden_state(self) -> Tensor:
+        """The states, `(batch, sequence, channels)`."""
+        return self[0]
+
+
 class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
     """The decoder of an encoder-decoder with a head: it takes the states of the encoder instead of its inputs.
 
@@ -74,7 +85,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
         cache = _empty_cache() if past_key_values is None else past_key_values
         masks = {} if encoder_attention_mask is None else {"attention_mask": encoder_attention_mask}
         output = self.model(
-            encoder_outputs=(_unknown(encoder_hidden_states, cache),),
+            encoder_outputs=_States([_unknown(encoder_hidden_states, cache)]),
             decoder_input_ids=input_ids,
             decoder_attention_mask=attention_mask,
             past_key_values=cache,
