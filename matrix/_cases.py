@@ -324,6 +324,10 @@ def _with_media() -> Iterator[Case]:
         "paligemma": "PaliGemma",
         "qwen2_audio": "Qwen2-Audio",
         "smolvlm": "SmolVLM",
+        "vipllava": "VipLLaVA",
+        "aya_vision": "Aya Vision, window 8",
+        "cohere2_vision": "Cohere2 Vision, window 8",
+        "internvl": "InternVL",
     }
     for name, title in titles.items():
         make, has = partial(_make_media, name), partial(_has_media, name)

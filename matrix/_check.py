@@ -22,6 +22,7 @@ from ._state import State
 
 _TYPED = re.compile(r'\b(\w+): "[^"]*"')
 
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one export.

@@ -42,6 +42,14 @@ _AUDIO: Mapping[str, Any] = {
     "max_source_positions": 12,
     "initializer_range": 0.2,
 }
+_COHERE = {
+    "model_type": "cohere2",
+    **SIZES,
+    "head_dim": 8,
+    "sliding_window": 8,
+    "sliding_window_pattern": 2,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
 _GEMMA = {**SIZES, "head_dim": 8, "vocab_size": 128}
 
 
@@ -130,7 +138,7 @@ class MediaDecoder(TransformersDecoder):
 
 
 class LlavaDecoder(MediaDecoder):
-    """LLaVA: 4 patches of each image, without the one that stands for all."""
+    """LLaVA, VipLLaVA: 4 patches of each image, without the one that stands for all."""
 
 
 class PaliGemmaDecoder(MediaDecoder):
@@ -142,11 +150,8 @@ class PaliGemmaDecoder(MediaDecoder):
         return {"token_type_ids": torch.zeros_like(tokens)}
 
 
-class Gemma3Decoder(MediaDecoder):
-    """Gemma3: 16 patches of each image, pooled to 4 tokens that attend to each other."""
-
-    def types(self, tokens: Any) -> dict[str, Any]:
-        return {"token_type_ids": (tokens == PLACEHOLDER).long()}
+class WindowedDecoder(MediaDecoder):
+    """A model with sliding windows: 16 patches of each image, shuffled to 4 (Aya Vision, Cohere2 Vision)."""
 
     def follows(self, talk: "Talk") -> bool:
         # What is computed again as one call has each image and each placeholder in it.
@@ -163,12 +168,19 @@ class Gemma3Decoder(MediaDecoder):
     def _recomputed(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         before = inputs if cache is None else cache
         parts = [inputs] if cache is None else [cache, inputs]
-        names = ("input_ids", "position_ids", "token_type_ids")
+        names = [name for name in ("input_ids", "position_ids", "token_type_ids") if name in inputs]
         whole = {name: torch.cat([part[name] for part in parts], 1) for name in names}
         whole |= {"attention_mask": inputs["attention_mask"], "pixel_values": before["pixel_values"]}
         with torch.no_grad():
             logits = self.model(**self._accepted(whole), use_cache=False).logits
         return logits[:, -inputs["input_ids"].shape[1] :], whole
+
+
+class Gemma3Decoder(WindowedDecoder):
+    """Gemma3: 16 patches of each image, pooled to 4 tokens that attend to each other."""
+
+    def types(self, tokens: Any) -> dict[str, Any]:
+        return {"token_type_ids": (tokens == PLACEHOLDER).long()}
 
 
 class Idefics3Decoder(MediaDecoder):
@@ -293,6 +305,53 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
             "vision_config": {"model_type": "smolvlm_vision", "patch_size": 4, **_VISION},
             "scale_factor": 2,
             "image_token_id": PLACEHOLDER,
+        },
+    ),
+    "vipllava": (
+        LlavaDecoder,
+        "VipLlava",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            "image_token_index": PLACEHOLDER,
+            "vision_feature_layers": [-2, -1],
+        },
+    ),
+    "aya_vision": (
+        WindowedDecoder,
+        "AyaVision",
+        {
+            "text_config": _COHERE,
+            "vision_config": {"model_type": "siglip_vision_model", "patch_size": 4, **_VISION},
+            "image_token_index": PLACEHOLDER,
+            "downsample_factor": 2,
+        },
+    ),
+    "cohere2_vision": (
+        WindowedDecoder,
+        "Cohere2Vision",
+        {
+            "text_config": _COHERE,
+            "vision_config": {"model_type": "siglip_vision_model", "patch_size": 4, **_VISION},
+            "image_token_id": PLACEHOLDER,
+            "downsample_factor": 2,
+            "alignment_intermediate_size": 64,
+        },
+    ),
+    "internvl": (
+        MediaDecoder,
+        "InternVL",
+        {
+            "text_config": {"model_type": "qwen2", **SIZES},
+            "vision_config": {
+                "model_type": "internvl_vision",
+                **_VISION,
+                "patch_size": [4, 4],
+                "image_size": [_SIDE, _SIDE],
+            },
+            "image_token_id": PLACEHOLDER,
+            "downsample_ratio": 0.5,
+            "image_seq_length": 4,
         },
     ),
     "qwen2_audio": (

@@ -5,6 +5,7 @@ Switch Transformers and NLLB-MoE, `self.classifier = self.classifier.to(self.dty
 Cause: `Module.to` puts each converted parameter in the place of the old one; while a model is traced its parameters
 are referred to from elsewhere, and may not be swapped.
 What is done: while it is traced, a module that has nothing to convert is returned as it is.
+It begins with torch 2.8 (2.6.0 and 2.7.1 were run without).
 Can go: when `Module._apply` leaves out parameters that a conversion does not change.
 """
 
@@ -43,7 +44,7 @@ SPECS = (
         id="torch-module-conversion",
         targets=("torch.nn.modules.module:Module.to",),
         replacement=f"{__name__}:with_nothing_converted",
-        requires=("torch>=2.6",),
+        requires=("torch>=2.8",),
         reason="A module that forward converts to the type that it has cannot be traced: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/modules/module.py",),
         proofs=("switch_transformers_decoder", "nllb_moe_decoder"),

@@ -4,8 +4,8 @@ Symptom: `The following inconsistencies were found: Eq(s70 + Max(0, -s11 - 2*s70
 Cause: the alibi bias, `(heads, 1, max_seq_len)`, is cut from row `max(0, 1 - rows)`. There is always one row more than
 that, but the expression is not resolved, and what is left of one row has an unknown size.
 What is done: while it is traced, the bias is said to have no row to cut.
-Can go: when upstream cuts the columns alone. It begins with 5.4.0, whose caches count in other symbols; 5.1.0, which
-has the source of 5.3.0, exports without it (both were run).
+Can go: when upstream cuts the columns alone. It begins with 5.2.0, whose model counts positions in other symbols;
+5.1.0, whose attention has the same source, exports without it (5.1.0, 5.2.0, 5.3.0 and 5.4.0 were run).
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ SPECS = (
         id="alibi-one-row",
         targets=("transformers.models.mpt.modeling_mpt:MptAttention.forward",),
         replacement=f"{__name__}:cutting_columns_only",
-        requires=("transformers>=5.4", "torch>=2.6"),
+        requires=("transformers>=5.2", "torch>=2.6"),
         reason="The one row of an alibi bias is cut by a symbolic number of rows: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mpt/modeling_mpt.py",

@@ -3,7 +3,7 @@
 Symptom: `We found a fake tensor in the exported program constant's list` (`model.layers.0.lifted_tensor_1`).
 Cause: `AltUp.correct` calls `weight.data.clamp_` in inference too.
 What is done: while it is traced, the weight that is used is cut off, and the parameter stays as it is.
-Can go: with transformers 5.1; from 5.2 on it is cut off in training only, and not in place.
+Can go: with transformers 4.57; from 5.0 on it is cut off in training only (5.0.0 and 5.1.0 were run).
 """
 
 from collections.abc import Callable
@@ -40,11 +40,11 @@ SPECS = (
         id="altup-coefficient-clip",
         targets=("transformers.models.gemma3n.modeling_gemma3n:Gemma3nTextAltUp.correct",),
         replacement=f"{__name__}:with_clipped_copy",
-        requires=("transformers>=4.53,<5.2", "torch>=2.6"),
+        requires=("transformers>=4.53,<5.0", "torch>=2.6"),
         reason="Gemma 3n cuts off a weight in place in each call, which no graph can do: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/gemma3n/modeling_gemma3n.py",
-            "https://github.com/huggingface/transformers/blob/v5.2.0/src/transformers/models/gemma3n/modeling_gemma3n.py",
+            "https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/models/gemma3n/modeling_gemma3n.py",
         ),
         proofs=("gemma3n",),
         defect=(r"correction_coefs\.weight\.data\.clamp_",),

@@ -242,5 +242,11 @@ SPECS = (
     _variant(">=4.50,<4.54", _LISTS, _ORDER, (r"self\.key_cache\b", r"self\.value_cache\b")),
     _variant(">=4.54,<4.56", _LAYERS, _ORDER, (r"super\(\)\.__init__\(", r"\bDynamicLayer\b")),
     # A cache of another class, wherever it is, is no node either.
-    _variant(">=4.56", _LAYERS, _PROOFS, (r"^class \w+\(\w*Cache\):", r"super\(\)\.__init__\(layer"), spreads=True),
+    _variant(
+        ">=4.56",
+        _LAYERS,
+        (*_PROOFS, "inkling"),
+        (r"^class \w+\(\w*Cache\):", r"super\(\)\.__init__\(layer"),
+        spreads=True,
+    ),
 )

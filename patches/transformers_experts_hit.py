@@ -39,10 +39,10 @@ def _variant(
     source: str,
     targets: tuple[str, ...] = _COPIES,
     suffix: str = "",
-    id: str = "experts-hit-loop",
+    name: str = "experts-hit-loop",
 ) -> PatchingSpec:
     return PatchingSpec(
-        id=id,
+        id=name,
         targets=targets,
         replacement=f"exportcompat.patches._expert_loop:over_all_experts{suffix}",
         requires=(f"transformers{releases}", "torch>=2.6"),
@@ -63,6 +63,6 @@ SPECS = (
         ("dbrx", "longcat_flash", "switch_transformers_decoder", "nllb_moe_decoder"),
         _SOURCE.format("v5.23.0", "longcat_flash/modeling_longcat_flash.py"),
         _LOOPS,
-        id="experts-own-loop",
+        name="experts-own-loop",
     ),
 )

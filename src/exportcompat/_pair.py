@@ -15,6 +15,7 @@ from exportcompat.registry import ExportCompatError
 class _States(tuple[Tensor]):
     """What an encoder has returned: a tuple, as some models take it, with attributes, which others hand on."""
 
+    __slots__ = ()
     hidden_states = attentions = router_logits = router_probs = None
 
     @property

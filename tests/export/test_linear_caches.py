@@ -22,6 +22,11 @@ LEAVES = {
     "granite_hybrid": [*STATES, "1.key", "1.value"],
     "qwen3_next": [*STATES, "1.key", "1.value"],
     "qwen3_5_moe_text": [*STATES, "1.key", "1.value"],
+    "inkling": [
+        f"{layer}.{name}"
+        for layer in (0, 1)
+        for name in ("key", "value", "conv_state", "conv_state_1", "conv_state_2", "conv_state_3")
+    ],
     "deepseek_v32": [f"{layer}.{name}" for layer in (0, 1) for name in ("key", "value", "index_key")],
 }
 EXISTING = [name for name in LEAVES if find_case(name).exists()]

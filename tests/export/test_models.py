@@ -11,6 +11,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="an export needs torch")
 pytest.importorskip("transformers", reason="the cases are models of transformers")
 
+from torch import nn
+
 from exportcompat import apply_patches, plan
 from exportcompat._decoder import OnnxDecoder, input_names, output_names
 from exportcompat.matrix._cases import CASES, CHUNKED, find_case, parse_proof
@@ -95,7 +97,7 @@ def test_a_second_export_that_differs_is_a_problem(change: Any, problem: str, mo
     assert outcome.problems[0].startswith(problem)
 
 
-class Table(torch.nn.Module):
+class Table(nn.Module):  # type: ignore[misc,unused-ignore]
     def __init__(self, *, used: bool) -> None:
         super().__init__()
         self.used = used

@@ -1,0 +1,85 @@
+"""What torch does in eager mode and its exporter gets wrong, operator by operator, at sizes that were not traced."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="an export needs torch")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the file is run")
+
+from torch import nn
+
+from exportcompat import apply_patches
+
+
+class Squeezing(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Squeezes axes that are 1, axes that are not, and both."""
+
+    def forward(self, rows: Any) -> Any:
+        one = rows[:, None]
+        return (
+            rows.squeeze(0),
+            rows.squeeze(-1),
+            one.squeeze(1),
+            one.squeeze((0, 1)),
+            one.squeeze(),
+            rows[0, 0].squeeze(0),
+        )
+
+
+class Subtracting(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Subtracts integers and other tensors from numbers."""
+
+    def forward(self, rows: Any) -> Any:
+        return 1.0 - rows, 2 - rows, 1.5 - rows.to(torch.int32), 1.0 - rows.half(), 3 - rows.float()
+
+
+class Converting(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Converts a module in `forward` to the type that it has, as routers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router = nn.Linear(3, 2)
+
+    def forward(self, rows: Any) -> Any:
+        self.router = self.router.to(torch.float32)
+        return self.router(rows)
+
+
+@pytest.mark.parametrize("module", [Squeezing, Subtracting])
+def test_a_graph_does_what_eager_does(module: Any, tmp_path: Path) -> None:
+    model, path = module().eval(), tmp_path / "model.onnx"
+    axes = ({0: torch.export.Dim.DYNAMIC},)
+    with apply_patches():
+        torch.onnx.export(
+            model, (torch.arange(6).reshape(2, 3),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False
+        )
+    rows = torch.arange(15).reshape(5, 3)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found = session.run(None, {session.get_inputs()[0].name: rows.numpy()})
+    for result, expected in zip(found, model(rows), strict=True):
+        torch.testing.assert_close(torch.from_numpy(result), expected.detach())
+
+
+def test_a_module_that_forward_converts_is_traced() -> None:
+    model, rows = Converting(), torch.ones(5, 3)
+    with apply_patches():
+        # Not strict, as the first attempt of the exporter is; a later one may succeed without.
+        program = torch.export.export(
+            model, (torch.ones(2, 3),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), strict=False
+        )
+    torch.testing.assert_close(program.module()(rows), model(rows))
+
+
+@pytest.mark.parametrize("options", [{"dtype": torch.float64}, {"device": "meta"}])
+def test_a_module_is_still_converted(options: Any) -> None:
+    with apply_patches():
+        weight = nn.Linear(3, 2).to(**options).weight
+    assert (weight.dtype, weight.device.type) == (options.get("dtype", torch.float32), options.get("device", "cpu"))
+
+
+def test_a_module_is_still_converted_to_a_memory_format() -> None:
+    with apply_patches():
+        layer = nn.Conv2d(4, 4, 3).to(memory_format=torch.channels_last)
+    assert layer.weight.is_contiguous(memory_format=torch.channels_last)
