@@ -170,25 +170,18 @@ _ROUTED = {
 
 
 def _pairs() -> Iterator[Case]:
-    """Yield the decoder and the encoder of each encoder-decoder."""
+    """Yield the decoder and the encoder of each encoder-decoder; the decoders alone of those with experts."""
     for name, (title, prefix) in _PAIRS.items():
-        yield Case(
-            f"{name}_decoder",
-            f"{title}, decoder with cross-attention",
-            partial(_make_text_decoder, prefix),
-            partial(_has_pair_cache, name),
-            sources=("_encoder_decoders.py", _PAIR),
-        )
+        yield _pair_case(name, f"{title}, decoder with cross-attention", prefix, _has_pair_cache)
         make = partial(_make_states_encoder, prefix)
         yield _forward_case(f"{name}_encoder", f"{title}, encoder", make, "_encoder_decoders.py", "_encoders.py")
     for name, (title, prefix) in _ROUTED.items():
-        yield Case(
-            f"{name}_decoder",
-            f"{title}, decoder with cross-attention, 4 experts",
-            partial(_make_text_decoder, prefix),
-            partial(_has_experts_on_hit, name),
-            sources=("_encoder_decoders.py", _PAIR),
-        )
+        yield _pair_case(name, f"{title}, decoder with cross-attention, 4 experts", prefix, _has_experts_on_hit)
+
+
+def _pair_case(name: str, title: str, prefix: str, exists: Callable[[str], bool]) -> Case:
+    make, sources = partial(_make_text_decoder, prefix), ("_encoder_decoders.py", _PAIR)
+    return Case(f"{name}_decoder", title, make, partial(exists, name), sources=sources)
 
 
 def _make_forward(module: str, name: str) -> "Forward":
