@@ -9,6 +9,7 @@ import inspect
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,36 @@ class MediaDecoder(TransformersDecoder):
 
 class LlavaDecoder(MediaDecoder):
     """LLaVA, VipLLaVA: 4 patches of each image, without the one that stands for all."""
+
+
+class PixtralDecoder(MediaDecoder):
+    """Pixtral's tower: images of 2 or 4 squares of 8 pixels, each of its own size, padded to the largest of a call.
+
+    With one square in all, eager Mistral 3 loses the axis of its features, and stops.
+    """
+
+    axes: Mapping[str, Mapping[int, str]] = {
+        "pixel_values": {0: "images", 2: "height", 3: "width"},
+        "image_sizes": {0: "images"},
+    }
+    _arguments = (*MediaDecoder._arguments, "image_sizes")
+
+    def features(self, counts: Sequence[int]) -> list[list[int]]:
+        sizes = iter(self._sizes(sum(counts)))
+        return [[prod(next(sizes)) // 64 for _ in range(count)] for count in counts]
+
+    def media(self, counts: Sequence[int]) -> dict[str, Any]:
+        sizes = self._sizes(sum(counts))
+        largest = [max(side) for side in zip(*sizes, strict=True)] or [_SIDE] * 2
+        return {
+            "pixel_values": torch.randn(len(sizes), 3, *largest, generator=generator()),
+            "image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2),
+        }
+
+    def _sizes(self, count: int) -> list[tuple[int, int]]:
+        """Return height and width of each image in pixels; one image alone is smaller than the others."""
+        kinds = ((_SIDE, _SIDE), (8, _SIDE), (_SIDE, 8))
+        return [kinds[place % 3] for place in range(count, 2 * count)]
 
 
 class PaliGemmaDecoder(MediaDecoder):
@@ -305,6 +336,37 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
             "vision_config": {"model_type": "smolvlm_vision", "patch_size": 4, **_VISION},
             "scale_factor": 2,
             "image_token_id": PLACEHOLDER,
+        },
+    ),
+    "llava_pixtral": (
+        PixtralDecoder,
+        "Llava",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "vision_config": {"model_type": "pixtral", **_VISION, "patch_size": 8, "head_dim": 8},
+            "image_token_index": PLACEHOLDER,
+            "vision_feature_select_strategy": "full",
+            "vision_feature_layer": -1,
+        },
+    ),
+    "mistral3": (
+        PixtralDecoder,
+        "Mistral3",
+        {
+            "text_config": {"model_type": "mistral", **SIZES, "sliding_window": None},
+            "vision_config": {"model_type": "pixtral", **_VISION, "patch_size": 4, "head_dim": 8},
+            "image_token_index": PLACEHOLDER,
+            "spatial_merge_size": 2,
+        },
+    ),
+    "lighton_ocr": (
+        PixtralDecoder,
+        "LightOnOcr",
+        {
+            "text_config": {"model_type": "qwen3", **SIZES, "head_dim": 8},
+            "vision_config": {"model_type": "pixtral", **_VISION, "patch_size": 4, "head_dim": 8},
+            "image_token_id": PLACEHOLDER,
+            "spatial_merge_size": 2,
         },
     ),
     "vipllava": (

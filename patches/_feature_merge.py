@@ -273,6 +273,11 @@ class _Whole:
         """Return what stands for every size."""
         return self
 
+    def __mul__(self, _: Any) -> "_Whole":
+        return self
+
+    __floordiv__ = __mul__
+
 
 def _unsplit(tensor: Any, split_size: Any, dim: int = 0) -> Any:
     is_whole = isinstance(split_size, (list, tuple)) and any(isinstance(size, _Whole) for size in split_size)
@@ -284,6 +289,9 @@ def _unbound(tensor: Any, dim: int = 0) -> Any:
         return NotImplemented
     if tensor.dim() == 1 and not tensor.is_floating_point():
         return (_Yes() if tensor.dtype == torch.bool else _Whole(),)
+    if tensor.dim() == 2 and not tensor.is_floating_point():
+        # Height and width of each image, from which the number of its features is computed.
+        return ([_Whole()] * 2,) if tensor.shape[1] == 2 else NotImplemented
     return (tensor.flatten(0, 1),) if _is_open(tensor) else NotImplemented
 
 

@@ -4,7 +4,7 @@ Symptom: the export succeeds, and ONNX Runtime cannot load the file (`Dimension 
 refuses every batch but 1 where the axis is dynamic.
 Cause: `squeeze` is translated to ONNX' `Squeeze` of the same axes, whatever their sizes are.
 What is done: behind the decompositions, axes that are not 1 are taken out of each `squeeze`.
-Can go: when `aten_squeeze_dim` and `aten_squeeze_dims` of torch's library for ONNX look at sizes.
+Can go: when `aten_squeeze_dim` of onnxscript looks at sizes.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,6 @@ SPECS = (
         reason="A squeeze of an axis that is not 1 becomes one that ONNX Runtime refuses: a file that does not load.",
         upstream=(
             "https://github.com/microsoft/onnxscript/blob/main/onnxscript/function_libs/torch_lib/ops/core.py",
-            "https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_torchlib/ops/core.py",
         ),
         proofs=("longcat_flash", "squeezed_gpt"),
         kind="wrap",

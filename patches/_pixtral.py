@@ -1,0 +1,157 @@
+"""The tower of Pixtral and what comes behind it, computed from the sizes of all images at once while it is traced."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ._tracing import is_traced
+
+_BLANKS = 2
+"""Patches of no image behind the others: attention wants more than one, and a call without images has none."""
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the patches within their images are, one image after the other; each tensor is `(patches,)`, int64."""
+
+    image: torch.Tensor
+    row: torch.Tensor
+    column: torch.Tensor
+
+
+_CURRENT: ContextVar[_Places | None] = ContextVar("places", default=None)
+
+
+class _Side:
+    """A side of an image in pixels, of which its number of patches is known."""
+
+    def __init__(self, patches: Any) -> None:
+        self._patches = patches
+
+    def __floordiv__(self, _: int) -> Any:
+        return self._patches
+
+
+def packing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the tower's `forward`, or the function that makes its mask, made to know nothing of single images."""
+    return _masking(original) if original.__name__ == "generate_block_attention_mask" else _tower(original)
+
+
+def _tower(original: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs)
+        pixels, sizes = given.arguments["pixel_values"], given.arguments.get("image_sizes")
+        if not isinstance(sizes, torch.Tensor) or not is_traced(pixels):
+            return original(self, *args, **kwargs)
+        with _packed(self, pixels, sizes) as count:
+            # One image of one row has all patches.
+            given.arguments["image_sizes"] = [(_Side(1), _Side(count + _BLANKS))]
+            output = original(*given.args, **given.kwargs)
+        return torch.utils._pytree.tree_map(lambda item: item[:, :count] if _is_states(item) else item, output)
+
+    return forward
+
+
+def _is_states(item: Any) -> bool:
+    return isinstance(item, torch.Tensor) and item.dim() == 3
+
+
+@contextmanager
+def _packed(tower: Any, pixels: Any, sizes: Any) -> Iterator[Any]:
+    """Give the number of patches within their images; meanwhile the tower's parts take and return those alone."""
+    grid = tower.patch_conv(pixels.to(tower.patch_conv.weight.dtype))
+    patches, places = _inside(grid, sizes // tower.patch_size)
+    width = tower.config.image_size // tower.config.patch_size
+    hooks = [
+        tower.patch_conv.register_forward_hook(_unless_elsewhere(lambda *_: patches)),
+        tower.patch_positional_embedding.register_forward_pre_hook(
+            _unless_elsewhere(lambda _, given: (given[0], _positions(given[1], width)))
+        ),
+    ]
+    token = _CURRENT.set(places)
+    try:
+        yield places.image.shape[0] - _BLANKS
+    finally:
+        _CURRENT.reset(token)
+        for hook in hooks:
+            hook.remove()
+
+
+def _unless_elsewhere(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook that leaves alone the calls of other threads, which have no places."""
+    return lambda *args: None if _CURRENT.get() is None else hook(*args)
+
+
+def _inside(grid: Any, sizes: Any) -> tuple[Any, _Places]:
+    """Return the patches within their images, `(1, channels, 1, patches)`, blanks behind them, and their places.
+
+    Args:
+        grid: all patches, `(images, channels, rows, columns)`.
+        sizes: rows and columns of each image, `(images, 2)`, int64.
+    """
+    rows, columns = (torch.arange(size, device=grid.device) for size in grid.shape[2:])
+    is_inside = (rows[:, None] < sizes[:, :1, None]) & (columns < sizes[:, 1:, None])
+    image, row, column = is_inside.nonzero().unbind(1)
+    patches = torch.nn.functional.pad(grid.permute(0, 2, 3, 1)[image, row, column], (0, 0, 0, _BLANKS))
+    marks = (torch.nn.functional.pad(item, (0, _BLANKS), value=value) for item, value in ((image, -1), (row, 0)))
+    return patches.t()[None, :, None], _Places(*marks, torch.nn.functional.pad(column, (0, _BLANKS)))
+
+
+def _positions(positions: Any, width: int) -> Any:
+    """Return rows and columns, `(patches, 2)`, from 5.17 on; before, numbers in a square of `width` patches."""
+    places = _CURRENT.get()
+    assert places is not None
+    if positions.dim() == 2:
+        return torch.stack([places.row, places.column], -1)
+    return places.row * width + places.column
+
+
+def _masking(original: Callable[..., Any]) -> Callable[..., Any]:
+    def generate_block_attention_mask(patch_embeds_list: Any, tensor: Any) -> Any:
+        places = _CURRENT.get()
+        if places is None:
+            return original(patch_embeds_list, tensor)
+        others = places.image[:, None] != places.image
+        mask = torch.zeros_like(others, dtype=tensor.dtype).masked_fill(others, torch.finfo(tensor.dtype).min)
+        return mask[None, None]
+
+    return generate_block_attention_mask
+
+
+def merging_cells(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Mistral 3's merger of patches made to find the patches of all cells at once while it is traced."""
+
+    def forward(self: Any, image_features: Any, image_sizes: Any) -> Any:
+        if not isinstance(image_sizes, torch.Tensor) or not is_traced(image_features):
+            return original(self, image_features, image_sizes)
+        cells = _cells(image_sizes // self.patch_size, self.spatial_merge_size, image_features.shape[0])
+        # The channels of a cell stand one behind the other, each with its patches.
+        return self.merging_layer(image_features[cells].transpose(1, 2).flatten(1))
+
+    return forward
+
+
+def _cells(sizes: Any, side: int, patches: Any) -> Any:
+    """Return the numbers of the patches of each cell, `(cells, side * side)`; what fills no cell is left out.
+
+    Args:
+        sizes: rows and columns of each image in patches, `(images, 2)`, int64.
+        side: rows and columns of a cell.
+        patches: number of patches of all images.
+    """
+    ends, cells = sizes.prod(-1).cumsum(0), sizes // side
+    last = cells.prod(-1).cumsum(0)
+    number = torch.arange(patches // side**2, device=sizes.device)
+    image = (number[:, None] >= last).sum(-1)
+    within, columns = number - (last - cells.prod(-1))[image], sizes[image, 1]
+    row, column = within // cells[image, 1] * side, within % cells[image, 1] * side
+    corner = (ends - sizes.prod(-1))[image] + row * columns + column
+    steps = torch.arange(side, device=sizes.device)
+    return (corner[:, None, None] + steps[:, None] * columns[:, None, None] + steps).flatten(1)
