@@ -72,7 +72,7 @@ def _packed(tower: Any, pixels: Any, sizes: Any) -> Iterator[Any]:
     hooks = [
         tower.patch_conv.register_forward_hook(_unless_elsewhere(lambda *_: patches)),
         tower.patch_positional_embedding.register_forward_pre_hook(
-            _unless_elsewhere(lambda _, given: (given[0], _positions(given[1], width)))
+            _unless_elsewhere(lambda _, given: (given[0], _positions(places, given[1].dim(), width)))
         ),
     ]
     token = _CURRENT.set(places)
@@ -100,17 +100,14 @@ def _inside(grid: Any, sizes: Any) -> tuple[Any, _Places]:
     is_inside = (rows[:, None] < sizes[:, :1, None]) & (columns < sizes[:, 1:, None])
     image, row, column = is_inside.nonzero().unbind(1)
     patches = torch.nn.functional.pad(grid.permute(0, 2, 3, 1)[image, row, column], (0, 0, 0, _BLANKS))
-    marks = (torch.nn.functional.pad(item, (0, _BLANKS), value=value) for item, value in ((image, -1), (row, 0)))
-    return patches.t()[None, :, None], _Places(*marks, torch.nn.functional.pad(column, (0, _BLANKS)))
+    row, column = (torch.nn.functional.pad(item, (0, _BLANKS)) for item in (row, column))
+    image = torch.nn.functional.pad(image, (0, _BLANKS), value=-1)
+    return patches.t()[None, :, None], _Places(image, row, column)
 
 
-def _positions(positions: Any, width: int) -> Any:
+def _positions(places: _Places, axes: int, width: int) -> Any:
     """Return rows and columns, `(patches, 2)`, from 5.17 on; before, numbers in a square of `width` patches."""
-    places = _CURRENT.get()
-    assert places is not None
-    if positions.dim() == 2:
-        return torch.stack([places.row, places.column], -1)
-    return places.row * width + places.column
+    return torch.stack([places.row, places.column], -1) if axes == 2 else places.row * width + places.column
 
 
 def _masking(original: Callable[..., Any]) -> Callable[..., Any]:
