@@ -51,7 +51,7 @@ SPECS = (
         requires=("torch>=2.6",),
         reason="A squeeze of an axis that is not 1 becomes one that ONNX Runtime refuses: a file that does not load.",
         upstream=("https://github.com/microsoft/onnxscript/blob/main/onnxscript/function_libs/torch_lib/ops/core.py",),
-        proofs=("longcat_flash", "squeezed_gpt"),
+        proofs=("squeezed_gpt",),
         kind="wrap",
     ),
 )
