@@ -37,6 +37,13 @@ def _compare_beyond(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
     return compare(path, make, [*decoder_schedules(), Schedule(3, (70, 1, 130, 2), 2)])
 
 
+def _compare_unpadded(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+    """Run the usual calls of a decoder without padding, which eager cannot have in some releases."""
+    from exportcompat._verify import compare, decoder_schedules
+
+    return compare(path, make, [schedule for schedule in decoder_schedules() if not schedule.padding])
+
+
 def compare_forward(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
     """Run the calls of a model without a cache; see `_forward`."""
     from ._forward import compare_calls
@@ -333,6 +340,9 @@ def _with_media() -> Iterator[Case]:
 CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kimi_linear")
 """Models with layers that go through a text in chunks of 64 tokens, which no configuration makes less."""
 
+OWN_CACHES = (*CHUNKED, "falcon_h1", "lfm2", "lfm2_moe", "nemotron_h", "zamba2")
+"""Models that have a cache of a class of their own in some releases, of which some need to be told the batch."""
+
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 EAGER = "_eager"
 """What is added to the name of a case whose model has the attention implementation `eager`."""
@@ -342,7 +352,7 @@ def _models() -> Iterator[Case]:
     """Yield each model with the default attention (sdpa where the release has it), then with eager attention."""
     for suffix, attention, note in (("", None, ""), (EAGER, "eager", ", eager attention")):
         for name, (title, _, _) in SETTINGS.items():
-            make = partial(make_own_cache if name in CHUNKED else make_causal, name, attention)
+            make = partial(make_own_cache if name in OWN_CACHES else make_causal, name, attention)
             is_shown = name in _SHOWN and not suffix
             compare = _compare_beyond if name in CHUNKED else compare_decoder
             yield Case(name + suffix, title + note, make, partial(exists, name), is_shown, compare=compare)
@@ -373,6 +383,13 @@ _ALL = (
         _has_registration,
         exclude=("dynamic-cache-pytree",),
         around=_official_registration,
+    ),
+    Case(
+        "lfm2_unpadded",
+        "LFM2, calls without padding",
+        partial(make_own_cache, "lfm2"),
+        partial(exists, "lfm2"),
+        compare=_compare_unpadded,
     ),
     *_pairs(),
     *_encoders(),

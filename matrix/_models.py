@@ -1,5 +1,6 @@
 """The reference models: each is built from a configuration, two layers or more, with random weights."""
 
+import inspect
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -70,6 +71,8 @@ _DELTA = {
     "layer_types": ["linear_attention", "full_attention"],
     "head_dim": 8,
 }
+
+_SHORT = {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "block_auto_adjust_ff_dim": False}
 
 _SHARED = {
     "num_hidden_layers": 6,
@@ -240,6 +243,12 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         },
     ),
     "falcon_h1": ("Falcon-H1, attention beside Mamba2, chunks of 8", "FalconH1", {**_SSD, "head_dim": 8}),
+    "lfm2": ("LFM2, short convolutions and attention", "Lfm2", _SHORT),
+    "lfm2_moe": (
+        "LFM2-MoE, short convolutions and attention, 4 experts",
+        "Lfm2Moe",
+        {**_SHORT, **_EXPERTS, "num_dense_layers": 1, "use_expert_bias": False},
+    ),
     "qwen3_next": (
         "Qwen3-Next, gated delta net and attention, 4 experts",
         "Qwen3Next",
@@ -376,14 +385,23 @@ def make_causal(name: str, attention: str | None = None, **settings: Any) -> Dec
 
 
 class OwnCacheDecoder(TransformersDecoder):
-    """A causal language model that has a cache of its own class in some releases."""
+    """A causal language model whose layers have states, with a cache of its own class in some releases."""
+
+    _is_recurrent = True  # type: ignore[assignment]
 
     def empty_cache(self, batch: int) -> Any:
         module = sys.modules[type(self.model).__module__]
-        own = [
-            value for name, value in vars(module).items() if name.endswith("DynamicCache") and name != "DynamicCache"
-        ]
-        return own[0](self.model.config) if own else super().empty_cache(batch)
+        own = [value for name, value in vars(module).items() if _is_own_cache(name, value, module.__name__)]
+        if not own:
+            return super().empty_cache(batch)
+        config, known = self.model.config, inspect.signature(own[0].__init__).parameters
+        options = {"batch_size": batch, "max_batch_size": batch, "dtype": self.model.dtype}
+        options["devices"] = ["cpu"] * config.num_hidden_layers
+        return own[0](config, **{name: value for name, value in options.items() if name in known})
+
+
+def _is_own_cache(name: str, value: Any, module: str) -> bool:
+    return name.endswith("Cache") and getattr(value, "__module__", None) == module
 
 
 def make_own_cache(name: str, attention: str | None = None) -> Decoder:

@@ -10,9 +10,13 @@ Can go: when upstream's chunks are no loop in Python.
 """
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from exportcompat.registry import PatchingSpec
+
+_APART = ("conv_states_q", "conv_states_k", "conv_states_v")
+"""Where the cache of OLMo-hybrid has the states of its three convolutions to 5.14."""
 
 
 def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,11 +28,11 @@ def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
         hidden = unpadded(hidden, mask)
         conv_state, state = _states(cache, self.layer_idx)
         inputs, gate, enter, time = _projected(self, hidden)
-        outputs, conv_state = convolved(self.conv1d, inputs.transpose(1, 2), conv_state)
+        outputs, conv_state = convolved(_convolution(self), inputs.transpose(1, 2), conv_state)
         query, key, value = _heads(self, _activated(self, outputs).transpose(1, 2))
         beta = enter.sigmoid() * (2 if getattr(self, "allow_neg_eigval", False) else 1)
         outputs, state = ruled(query, key, value, beta, _decay(self, time), state)
-        _keep(cache, self.layer_idx, conv_state, state)
+        _keep(cache, self, conv_state, state)
         norm, project = (self.o_norm, self.o_proj) if hasattr(self, "o_norm") else (self.norm, self.out_proj)
         outputs = norm(outputs.to(hidden.dtype), gate.reshape(outputs.shape))
         return project(outputs.flatten(2))
@@ -36,21 +40,45 @@ def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
     return while_traced(original, traced)
 
 
+def _convolution(mixer: Any) -> Any:
+    """Return the convolution of query, key and value; OLMo-hybrid has three of them to 5.14."""
+    import torch
+
+    if hasattr(mixer, "conv1d"):
+        return mixer.conv1d
+    parts = [getattr(mixer, f"{name}_conv1d") for name in "qkv"]
+    return SimpleNamespace(weight=torch.cat([part.weight for part in parts]), bias=None)
+
+
 def _states(cache: Any, index: int) -> tuple[Any, Any]:
     """Return the convolution's and the recurrent state; the caches of these models to 5.4 have names of their own."""
+    import torch
+
     from ._linear_states import states
 
-    has_lists = hasattr(cache, "recurrent_states")
-    return (cache.conv_states[index], cache.recurrent_states[index]) if has_lists else states(cache, index)
+    if not hasattr(cache, "recurrent_states"):
+        return states(cache, index)
+    if hasattr(cache, "conv_states"):
+        return cache.conv_states[index], cache.recurrent_states[index]
+    parts = [getattr(cache, name)[index] for name in _APART]
+    # These hold one input less than the kernel is wide.
+    conv = None if parts[0] is None else torch.nn.functional.pad(torch.cat(parts, 1), (1, 0))
+    return conv, cache.recurrent_states[index]
 
 
-def _keep(cache: Any, index: int, conv: Any, recurrent: Any) -> None:
+def _keep(cache: Any, mixer: Any, conv: Any, recurrent: Any) -> None:
     from ._linear_states import keep
 
-    if hasattr(cache, "recurrent_states"):
-        cache.conv_states[index], cache.recurrent_states[index] = conv, recurrent
-    else:
-        keep(cache, index, conv, recurrent)
+    if not hasattr(cache, "recurrent_states"):
+        keep(cache, mixer.layer_idx, conv, recurrent)
+        return
+    cache.recurrent_states[mixer.layer_idx] = recurrent
+    if hasattr(cache, "conv_states"):
+        cache.conv_states[mixer.layer_idx] = conv
+        return
+    parts = conv[..., 1:].split([mixer.key_dim, mixer.key_dim, mixer.value_dim], 1)
+    for name, part in zip(_APART, parts, strict=True):
+        getattr(cache, name)[mixer.layer_idx] = part
 
 
 def _activated(mixer: Any, outputs: Any) -> Any:
@@ -58,7 +86,7 @@ def _activated(mixer: Any, outputs: Any) -> Any:
     from transformers.activations import ACT2FN
 
     # Where a layer holds its kernels, the code without them takes SiLU, whatever the configuration says.
-    is_fixed = hasattr(mixer, "causal_conv1d_fn")
+    is_fixed = hasattr(mixer, "causal_conv1d_fn") or not hasattr(mixer, "activation")
     return torch.nn.functional.silu(outputs) if is_fixed else ACT2FN[mixer.activation](outputs)
 
 
@@ -124,11 +152,11 @@ def _spec(releases: str, models: tuple[str, ...], proof: str) -> PatchingSpec:
 
 _ALL = tuple(_MODELS)
 
-# A spec with a target that does not exist is not applied at all. OLMo-hybrid has had one convolution since 5.15.
+# A spec with a target that does not exist is not applied at all.
 # Without the spec an export takes minutes, so one case stands for all; the lock file has what was proved with each.
 SPECS = (
     _spec(">=4.57,<5.2", _ALL[:1], "qwen3_next"),
-    _spec(">=5.2,<5.15", _ALL[:3], "qwen3_5_text"),
-    _spec(">=5.15,<5.16", _ALL[:4], "olmo_hybrid"),
+    _spec(">=5.2,<5.3", _ALL[:3], "qwen3_5_text"),
+    _spec(">=5.3,<5.16", _ALL[:4], "olmo_hybrid"),
     _spec(">=5.16", _ALL, "olmo_hybrid"),
 )

@@ -1,12 +1,12 @@
 """A cache of lists asks its keys for `len`, which makes the batch a constant of the graph.
 
 Symptom: `Constraints Violated (batch)`: the batch was marked as dynamic and specialised to that of the sample; every
-decoder of transformers 4.45-4.50.
+decoder of transformers 4.45-4.50, Falcon-H1 to 5.4.
 Cause: `len(self.key_cache[layer_idx]) == 0` tells skipped layers, which hold `[]`, from filled ones. For a tensor it
 is the size of the first axis, as a Python int.
 What is done: while it is traced, a layer with a tensor counts as filled. A tensor of length 0 may be extended like any
 other, so the result is the same.
-Can go: with transformers 4.50; 4.51 asks for `numel`.
+Can go: with transformers 4.50 (4.51 asks for `numel`), for Falcon-H1 with 5.4, after which it has a `DynamicCache`.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,8 @@ def without_len(original: Callable[..., Any]) -> Callable[..., Any]:
         known = _keys(self, layer_idx)
         if not is_traced(key_states) or known is None:
             return original(self, key_states, value_states, layer_idx, *args, **kwargs)
-        if layer_idx == 0:
+        # Caches of models' own do not count.
+        if layer_idx == 0 and hasattr(self, "_seen_tokens"):
             self._seen_tokens += key_states.shape[-2]
         for store, states in ((self.key_cache, key_states), (self.value_cache, value_states)):
             store[layer_idx] = torch.cat([store[layer_idx], states], dim=-2)
@@ -46,16 +47,25 @@ def _keys(cache: Any, layer_idx: int) -> Any:
     return None if isinstance(keys, list) else keys
 
 
-SPECS = (
-    PatchingSpec(
-        id="list-cache-length",
-        targets=(f"{_CACHE}.update", f"{_CACHE}.get_seq_length"),
+_FALCON = "transformers.models.falcon_h1.modeling_falcon_h1:FalconHybridMambaAttentionDynamicCache"
+_UPSTREAM = "https://github.com/huggingface/transformers/blob/v4.50.3/src/transformers/cache_utils.py"
+
+
+def _spec(spec_id: str, targets: tuple[str, ...], releases: str, proof: str) -> PatchingSpec:
+    return PatchingSpec(
+        id=spec_id,
+        targets=targets,
         replacement=f"{__name__}:without_len",
-        requires=("transformers>=4.45,<4.51", "torch>=2.6"),
+        requires=(f"transformers{releases}", "torch>=2.6"),
         reason="A cache asks its keys for len(), which makes the batch a constant: no graph with a dynamic batch.",
-        upstream=("https://github.com/huggingface/transformers/blob/v4.50.3/src/transformers/cache_utils.py",),
-        proofs=("llama",),
+        upstream=(_UPSTREAM,),
+        proofs=(proof,),
         defect=(r"len\(self\.key_cache\[layer_idx\]\) == 0|self\.key_cache\[layer_idx\] == \[\]",),
         kind="wrap",
-    ),
+    )
+
+
+SPECS = (
+    _spec("list-cache-length", (f"{_CACHE}.update", f"{_CACHE}.get_seq_length"), ">=4.45,<4.51", "llama"),
+    _spec("falcon-h1-cache-length", (f"{_FALCON}.update",), ">=4.53,<5.5", "falcon_h1"),
 )

@@ -1,9 +1,9 @@
-"""The length of Jamba's causal mask is the value of a tensor.
+"""The length of the causal mask of Jamba and Zamba2 is the value of a tensor.
 
 Symptom: `GuardOnDataDependentSymNode`, `Eq(Min(8, u0), 8)`.
 Cause: `target_length = cache_position[-1] + 1` in `_update_causal_mask`.
 What is done: while it is traced, the mask is as long as the attention mask, and made from the same positions.
-Can go: with transformers 4.57; from 5.0 on masks are made in one place.
+Can go: with transformers 4.57 for Jamba and 5.1 for Zamba2; later masks are made in one place.
 """
 
 from collections.abc import Callable
@@ -30,18 +30,20 @@ def by_positions(original: Callable[..., Any]) -> Callable[..., Any]:
     return _update_causal_mask
 
 
-SPECS = (
-    PatchingSpec(
-        id="jamba-position-mask",
-        targets=("transformers.models.jamba.modeling_jamba:JambaModel._update_causal_mask",),
+def _spec(model: str, place: str, releases: str) -> PatchingSpec:
+    return PatchingSpec(
+        id=f"{model}-position-mask",
+        targets=(f"transformers.models.{model}.modeling_{model}:{place}._update_causal_mask",),
         replacement=f"{__name__}:by_positions",
-        requires=("transformers>=4.44,<5.0", "torch>=2.6"),
-        reason="The length of Jamba's causal mask is the value of a tensor: no graph.",
+        requires=(f"transformers{releases}", "torch>=2.6"),
+        reason="The length of the causal mask of Jamba and Zamba2 is the value of a tensor: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/jamba/modeling_jamba.py",
         ),
-        proofs=("jamba",),
+        proofs=(model,),
         defect=(r"cache_position\[-1\]",),
         kind="wrap",
-    ),
-)
+    )
+
+
+SPECS = (_spec("jamba", "JambaModel", ">=4.44,<5.0"), _spec("zamba2", "Zamba2Model", ">=4.49,<5.2"))

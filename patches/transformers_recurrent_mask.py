@@ -1,6 +1,6 @@
 """Whether layers without attention see a mask is decided by ifs on the cache and on what the mask holds.
 
-Symptom: Jamba, Bamba, Granite MoE hybrid, Falcon-H1, Nemotron-H, Qwen3-Next, Qwen3.5: no graph
+Symptom: Jamba, Bamba, Granite MoE hybrid, Falcon-H1, Nemotron-H, Qwen3-Next, Qwen3.5, LFM2: no graph
 (`GuardOnDataDependentSymNode`), or one that lets padding into the states: a sample with a past has no mask, so the
 graph has none for a prompt either.
 Cause: `if cache_position[0] > 0 or torch.all(attention_mask == 1): None`; to 5.14 an if on the cache.
@@ -47,15 +47,19 @@ _REASON = "Whether layers with states see the padding is an if on the cache and 
 _METHODS = {
     "bamba": "BambaModel._update_mamba_mask",
     "granitemoehybrid": "GraniteMoeHybridModel._update_mamba_mask",
+    "falcon_h1": "FalconH1Model._update_mamba_mask",
     "qwen3_next": "Qwen3NextModel._update_linear_attn_mask",
     "qwen3_5": "Qwen3_5TextModel._update_linear_attn_mask",
     "qwen3_5_moe": "Qwen3_5MoeTextModel._update_linear_attn_mask",
-    "falcon_h1": "FalconH1Model._update_mamba_mask",
     "nemotron_h": "NemotronHModel._update_mamba_mask",
+    "olmo_hybrid": "OlmoHybridModel._update_linear_attn_mask",
 }
 """The method that makes the mask to 5.12, by model; the oldest models first."""
 
 _ALL = tuple(_METHODS)
+_CALLERS = (*_ALL, "lfm2", "lfm2_moe")
+"""The models whose modules have the function that makes the mask from 5.13 on."""
+
 _FUNCTION = "create_recurrent_attention_mask"
 _ASKS = "always", r"torch\.all\(attention_mask == 1\)"
 _IS_FILLED = "always_created", r"has_previous_state"
@@ -87,9 +91,10 @@ SPECS = (
     _spec("recurrent-mask", ">=4.45,<5.13", {"jamba": "JambaModel._update_mamba_mask"}, *_ASKS, "jamba"),
     _spec("recurrent-mask", ">=5.13,<5.15", {"jamba": _FUNCTION}, *_IS_FILLED, "jamba"),
     _by_method(">=4.48,<4.52", 1, "bamba"),
-    _by_method(">=4.52,<4.57", 2, "bamba"),
-    _by_method(">=4.57,<5.2", 3, "bamba"),
-    _by_method(">=5.2,<5.5", 5, "bamba", "qwen3_5_text"),
-    _by_method(">=5.5,<5.13", 7, "falcon_h1", "qwen3_5_text"),
-    _spec("state-mask", ">=5.13,<5.15", dict.fromkeys(_ALL, _FUNCTION), *_IS_FILLED, "falcon_h1", "qwen3_5_text"),
+    _by_method(">=4.52,<4.53", 2, "bamba"),
+    _by_method(">=4.53,<4.57", 3, "falcon_h1"),
+    _by_method(">=4.57,<5.2", 4, "falcon_h1"),
+    _by_method(">=5.2,<5.3", 6, "falcon_h1", "qwen3_5_text"),
+    _by_method(">=5.3,<5.13", 8, "falcon_h1", "qwen3_5_text"),
+    _spec("state-mask", ">=5.13,<5.15", dict.fromkeys(_CALLERS, _FUNCTION), *_IS_FILLED, "falcon_h1", "qwen3_5_text"),
 )

@@ -22,6 +22,10 @@ LEAVES = {
     "granite_hybrid": [*STATES, "1.key", "1.value"],
     "qwen3_next": [*STATES, "1.key", "1.value"],
     "qwen3_5_moe_text": [*STATES, "1.key", "1.value"],
+    "falcon_h1": [f"{layer}.{name}" for layer in (0, 1) for name in ("key", "value", "conv_state", "recurrent_state")],
+    "zamba2": [*STATES, "1.key", "1.value", "1.conv_state", "1.recurrent_state", "2.conv_state", "2.recurrent_state"],
+    "nemotron_h": [*STATES, "1.key", "1.value", "2.conv_state", "2.recurrent_state"],
+    "lfm2": ["0.conv_state", "1.key", "1.value"],
     "inkling": [
         f"{layer}.{name}"
         for layer in (0, 1)
