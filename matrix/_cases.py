@@ -37,7 +37,7 @@ def _compare_beyond(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
     return compare(path, make, [*decoder_schedules(), Schedule(3, (70, 1, 130, 2), 2)])
 
 
-def _compare_unpadded(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+def compare_unpadded(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
     """Run the usual calls of a decoder without padding, which eager cannot have in some releases."""
     from exportcompat._verify import compare, decoder_schedules
 
@@ -389,7 +389,7 @@ _ALL = (
         "LFM2, calls without padding",
         partial(make_own_cache, "lfm2"),
         partial(exists, "lfm2"),
-        compare=_compare_unpadded,
+        compare=compare_unpadded,
     ),
     *_pairs(),
     *_encoders(),
