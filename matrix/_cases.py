@@ -331,6 +331,11 @@ def _with_media() -> Iterator[Case]:
         "aya_vision": "Aya Vision, window 8",
         "cohere2_vision": "Cohere2 Vision, window 8",
         "internvl": "InternVL",
+        "idefics2": "Idefics2",
+        "deepseek_vl": "DeepSeek-VL",
+        "voxtral": "Voxtral",
+        "gemma4_image": "Gemma 4 with images of their own sizes, window 8",
+        "lfm2_vl": "LFM2-VL, images of their own sizes",
     }
     for name, title in titles.items():
         make, has = partial(_make_media, name), partial(_has_media, name)

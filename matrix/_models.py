@@ -72,9 +72,9 @@ _DELTA = {
     "head_dim": 8,
 }
 
-_SHORT = {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "block_auto_adjust_ff_dim": False}
+SHORT = {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "block_auto_adjust_ff_dim": False}
 
-_SHARED = {
+SHARED = {
     "num_hidden_layers": 6,
     "layer_types": ["sliding_attention", "full_attention"] * 3,
     "num_kv_shared_layers": 2,
@@ -243,11 +243,11 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         },
     ),
     "falcon_h1": ("Falcon-H1, attention beside Mamba2, chunks of 8", "FalconH1", {**_SSD, "head_dim": 8}),
-    "lfm2": ("LFM2, short convolutions and attention", "Lfm2", _SHORT),
+    "lfm2": ("LFM2, short convolutions and attention", "Lfm2", SHORT),
     "lfm2_moe": (
         "LFM2-MoE, short convolutions and attention, 4 experts",
         "Lfm2Moe",
-        {**_SHORT, **_EXPERTS, "num_dense_layers": 1, "use_expert_bias": False},
+        {**SHORT, **_EXPERTS, "num_dense_layers": 1, "use_expert_bias": False},
     ),
     "qwen3_next": (
         "Qwen3-Next, gated delta net and attention, 4 experts",
@@ -301,7 +301,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         "Gemma 4, text, heads of two sizes, layers that share keys, window 8",
         "Gemma4",
         {
-            **_SHARED,
+            **SHARED,
             "global_head_dim": 16,
         },
     ),
@@ -309,7 +309,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         "Gemma 3n, text, layers that share keys, window 8",
         "Gemma3n",
         {
-            **_SHARED,
+            **SHARED,
             "intermediate_size": [64] * 6,
             "laurel_rank": 8,
             "altup_num_inputs": 3,

@@ -20,7 +20,7 @@ from exportcompat._discrepancy import Discrepancy, measure
 from exportcompat._verify import same_tokens
 
 from ._decoders import Decoder, Sample, TransformersDecoder, generator
-from ._models import SIZES
+from ._models import SHARED, SHORT, SIZES
 
 PLACEHOLDER = 127
 """The token in place of which features go; texts are made of the tokens below it."""
@@ -142,6 +142,13 @@ class LlavaDecoder(MediaDecoder):
     """LLaVA, VipLLaVA: 4 patches of each image, without the one that stands for all."""
 
 
+class UnmergedDecoder(MediaDecoder):
+    """DeepSeek-VL: 16 patches of each image, all of them."""
+
+    def features(self, counts: Sequence[int]) -> list[list[int]]:
+        return [[16] * count for count in counts]
+
+
 class PixtralDecoder(MediaDecoder):
     """Pixtral's tower: images of 2 or 4 squares of 8 pixels, each of its own size, padded to the largest of a call.
 
@@ -201,7 +208,7 @@ class WindowedDecoder(MediaDecoder):
         parts = [inputs] if cache is None else [cache, inputs]
         names = [name for name in ("input_ids", "position_ids", "token_type_ids") if name in inputs]
         whole = {name: torch.cat([part[name] for part in parts], 1) for name in names}
-        whole |= {"attention_mask": inputs["attention_mask"], "pixel_values": before["pixel_values"]}
+        whole |= {"attention_mask": inputs["attention_mask"], **{name: before[name] for name in self.axes}}
         with torch.no_grad():
             logits = self.model(**self._accepted(whole), use_cache=False).logits
         return logits[:, -inputs["input_ids"].shape[1] :], whole
@@ -212,6 +219,63 @@ class Gemma3Decoder(WindowedDecoder):
 
     def types(self, tokens: Any) -> dict[str, Any]:
         return {"token_type_ids": (tokens == PLACEHOLDER).long()}
+
+
+class PatchesDecoder(WindowedDecoder):
+    """A model that takes the patches of each image, 16 at most, of 4 by 4 pixels, and makes a feature of each 2 by 2.
+
+    Images are 4 by 4 patches, or half of that, with patches of zeros behind them.
+    """
+
+    def features(self, counts: Sequence[int]) -> list[list[int]]:
+        sizes = iter(self._sizes(sum(counts)))
+        return [[prod(next(sizes)) // 4 for _ in range(count)] for count in counts]
+
+    def media(self, counts: Sequence[int]) -> dict[str, Any]:
+        sizes = self._sizes(sum(counts))
+        inside = torch.arange(16) < torch.tensor([prod(size) for size in sizes]).reshape(-1, 1)
+        pixels = torch.rand(len(sizes), 16, 48, generator=generator()) * inside[..., None]
+        return {"pixel_values": pixels, **self.places(sizes, inside)}
+
+    def places(self, sizes: Sequence[tuple[int, int]], inside: Any) -> dict[str, Any]:
+        """Return what says where the patches are, given rows and columns of images, and `(images, 16)`, bool."""
+        raise NotImplementedError
+
+    def _sizes(self, count: int) -> list[tuple[int, int]]:
+        """Return rows and columns of each image; one image alone is smaller than the others."""
+        kinds = ((4, 4), (2, 4), (4, 2))
+        return [kinds[place % 3] for place in range(count, 2 * count)]
+
+
+class Gemma4Decoder(PatchesDecoder):
+    """Gemma 4: each patch has its column and its row, -1 if it is of no image."""
+
+    axes: Mapping[str, Mapping[int, str]] = {"pixel_values": {0: "images"}, "image_position_ids": {0: "images"}}
+    _arguments = (*MediaDecoder._arguments, "image_position_ids")
+
+    def places(self, sizes: Sequence[tuple[int, int]], inside: Any) -> dict[str, Any]:
+        columns = torch.tensor([columns for _, columns in sizes], dtype=torch.int64).reshape(-1, 1)
+        patches = torch.arange(16)
+        places = torch.stack([patches % columns, patches // columns], -1)
+        return {"image_position_ids": places.masked_fill(~inside[..., None], -1)}
+
+
+class Lfm2VlDecoder(PatchesDecoder):
+    """LFM2-VL: a mask of the patches, and the rows and columns of each image."""
+
+    axes: Mapping[str, Mapping[int, str]] = {
+        name: {0: "images"} for name in ("pixel_values", "pixel_attention_mask", "spatial_shapes")
+    }
+    _arguments = (*MediaDecoder._arguments, "spatial_shapes")
+
+    @property
+    def _misplaces_windows(self) -> bool:
+        """To 5.14 eager takes one token at a time behind a past."""
+        return any(hasattr(module, "slow_forward") for module in self.model.modules())
+
+    def places(self, sizes: Sequence[tuple[int, int]], inside: Any) -> dict[str, Any]:
+        shapes = torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)
+        return {"pixel_attention_mask": inside.long(), "spatial_shapes": shapes}
 
 
 class Idefics3Decoder(MediaDecoder):
@@ -265,6 +329,18 @@ class Qwen2AudioDecoder(MediaDecoder):
 
     def _lengths(self, count: int) -> list[int]:
         return [self._frames - 5 * (place % 4) for place in range(count)]
+
+
+class VoxtralDecoder(MediaDecoder):
+    """Voxtral: sounds of 24 frames, a feature for 8 of them."""
+
+    axes: Mapping[str, Mapping[int, str]] = {"input_features": {0: "sounds"}}
+
+    def features(self, counts: Sequence[int]) -> list[list[int]]:
+        return [[3] * count for count in counts]
+
+    def media(self, counts: Sequence[int]) -> dict[str, Any]:
+        return {"input_features": torch.randn(sum(counts), 8, 24, generator=generator())}
 
 
 def _row(sizes: Sequence[int], text: int, draw: Any) -> list[int]:
@@ -414,6 +490,80 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
             "image_token_id": PLACEHOLDER,
             "downsample_ratio": 0.5,
             "image_seq_length": 4,
+        },
+    ),
+    "idefics2": (
+        Idefics3Decoder,
+        "Idefics2",
+        {
+            "text_config": {"model_type": "mistral", **SIZES, "sliding_window": None},
+            "vision_config": {**_VISION, "patch_size": 4},
+            "perceiver_config": {
+                "hidden_size": 32,
+                "resampler_n_latents": 4,
+                "resampler_depth": 1,
+                "resampler_n_heads": 4,
+                "resampler_head_dim": 8,
+                "num_key_value_heads": 2,
+            },
+            "image_token_id": PLACEHOLDER,
+        },
+    ),
+    "deepseek_vl": (
+        UnmergedDecoder,
+        "DeepseekVL",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "vision_config": {"model_type": "siglip_vision_model", "patch_size": 4, **_VISION},
+            "image_token_id": PLACEHOLDER,
+        },
+    ),
+    "voxtral": (
+        VoxtralDecoder,
+        "Voxtral",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "audio_config": {
+                "model_type": "voxtral_encoder",
+                "hidden_size": 32,
+                "intermediate_size": 128,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "num_mel_bins": 8,
+                "max_source_positions": 12,
+            },
+            "audio_token_id": PLACEHOLDER,
+        },
+    ),
+    "gemma4_image": (
+        Gemma4Decoder,
+        "Gemma4",
+        {
+            "text_config": {**SIZES, **SHARED, "global_head_dim": 16},
+            "vision_config": {
+                **_VISION,
+                "num_key_value_heads": 4,
+                "head_dim": 8,
+                "patch_size": 4,
+                "pooling_kernel_size": 2,
+                "position_embedding_size": 16,
+            },
+            "audio_config": None,
+            "image_token_id": PLACEHOLDER,
+            # Texts are made of other tokens.
+            "video_token_id": 1,
+            "audio_token_id": 2,
+        },
+    ),
+    "lfm2_vl": (
+        Lfm2VlDecoder,
+        "Lfm2Vl",
+        {
+            "text_config": {"model_type": "lfm2", **SIZES, **SHORT},
+            "vision_config": {"model_type": "siglip2_vision_model", **_VISION, "patch_size": 4, "num_patches": 16},
+            "image_token_id": PLACEHOLDER,
+            "downsample_factor": 2,
+            "projector_hidden_size": 64,
         },
     ),
     "qwen2_audio": (

@@ -13,11 +13,12 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 
 from torch import nn
 
-from exportcompat import apply_patches, plan
+from exportcompat import apply_patches
 from exportcompat._decoder import OnnxDecoder, input_names, output_names
 from exportcompat.matrix._cases import CASES, CHUNKED, compare_unpadded, find_case, parse_proof
 from exportcompat.matrix._check import Outcome, captures, check, export
 from exportcompat.matrix._decoders import Sample
+from exportcompat.matrix._prove import own_proofs
 from exportcompat.matrix.models.tiny_gpt import TinyGPT
 
 MODELS = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
@@ -48,7 +49,7 @@ CALLS = {
 }
 """How many calls are compared, where the calls are a model's own."""
 
-PROOFS = {parse_proof(proof)[0].name for item in plan() if item.applies for proof in item.spec.proofs}
+PROOFS = {parse_proof(proof)[0].name for _, proof in own_proofs()}
 DEFAULT = [name for name in CASES if (name in PROOFS or CASES[name].shown) and name != "llama_official"]
 """The cases that prove a spec here, and those of the quickstart; the matrix has the others."""
 
