@@ -387,7 +387,7 @@ def make_causal(name: str, attention: str | None = None, **settings: Any) -> Dec
 class OwnCacheDecoder(TransformersDecoder):
     """A causal language model whose layers have states, with a cache of its own class in some releases."""
 
-    _is_recurrent = True  # type: ignore[assignment]
+    _is_recurrent = True
 
     def empty_cache(self, batch: int) -> Any:
         module = sys.modules[type(self.model).__module__]
