@@ -54,7 +54,7 @@ SPECS = (
         id="lfm2-vl-squares",
         targets=("transformers.models.lfm2_vl.modeling_lfm2_vl:Lfm2VlModel.get_image_features",),
         replacement=f"{__name__}:projecting_squares",
-        requires=("transformers>=5.0", "torch>=2.6"),
+        requires=("transformers>=5.5", "torch>=2.6"),
         reason="The features of each image are taken apart by sizes that are data, to project squares: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/lfm2_vl/modeling_lfm2_vl.py",

