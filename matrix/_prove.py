@@ -40,16 +40,20 @@ def prove(lock: Path | None, ids: Collection[str] = ()) -> int:
     return 1 if broken else 0
 
 
+def is_older() -> bool:
+    """Say whether the installed transformers is older than the newest that is supported."""
+    found = installed_version("transformers")
+    return found is not None and found < Version(releases("transformers")[-1])
+
+
 def own_proofs() -> list[tuple[PatchingSpec, str]]:
     """Return each spec that applies here with each of its proofs, but for those that apply to the newest release too.
 
     There is nothing to leave out on the newest release itself, nor on one that is newer. A model may be younger than
     the oldest release of a range; its proofs are left out as well.
     """
-    found, newest = installed_version("transformers"), releases("transformers")[-1]
-    versions = {"torch": str(installed_version("torch")), "transformers": newest}
-    is_older = found is not None and found < Version(newest)
-    others = [item.spec for item in plan(versions) if item.applies] if is_older else []
+    versions = {"torch": str(installed_version("torch")), "transformers": releases("transformers")[-1]}
+    others = [item.spec for item in plan(versions) if item.applies] if is_older() else []
     specs = [item.spec for item in plan() if item.applies and item.spec not in others]
     return [(spec, proof) for spec in specs for proof in spec.proofs if parse_proof(proof)[0].exists()]
 

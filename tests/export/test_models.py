@@ -18,7 +18,7 @@ from exportcompat._decoder import OnnxDecoder, input_names, output_names
 from exportcompat.matrix._cases import CASES, CHUNKED, compare_unpadded, find_case, parse_proof
 from exportcompat.matrix._check import Outcome, captures, check, export
 from exportcompat.matrix._decoders import Sample
-from exportcompat.matrix._prove import own_proofs
+from exportcompat.matrix._prove import is_older, own_proofs
 from exportcompat.matrix.models.tiny_gpt import TinyGPT
 
 MODELS = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
@@ -121,7 +121,7 @@ def test_a_table_may_grow_between_two_captures_where_no_graph_reads_it(used: boo
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", MODELS[-1:] if is_older() else MODELS)
 def test_works_whatever_was_traced(name: str, sample: Sample) -> None:
     assert_works(check(find_case(name), sample, again=False), calls=188)
 
