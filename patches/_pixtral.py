@@ -128,14 +128,14 @@ def merging_cells(original: Callable[..., Any]) -> Callable[..., Any]:
     def forward(self: Any, image_features: Any, image_sizes: Any) -> Any:
         if not isinstance(image_sizes, torch.Tensor) or not is_traced(image_features):
             return original(self, image_features, image_sizes)
-        cells = squares(image_sizes // self.patch_size, self.spatial_merge_size, image_features.shape[0])
+        cells = cells_of(image_sizes // self.patch_size, self.spatial_merge_size, image_features.shape[0])
         # The channels of a cell stand one behind the other, each with its patches.
         return self.merging_layer(image_features[cells].transpose(1, 2).flatten(1))
 
     return forward
 
 
-def squares(sizes: Any, side: int, patches: Any) -> Any:
+def cells_of(sizes: Any, side: int, patches: Any) -> Any:
     """Return the numbers of the patches of each cell, `(cells, side * side)`; what fills no cell is left out.
 
     Args:

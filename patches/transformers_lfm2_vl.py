@@ -41,9 +41,9 @@ def _projected(projector: Any, patches: Any, sizes: Any) -> Any:
         patches: the patches of all images, one after the other, `(patches, channels)`.
         sizes: rows and columns of each image in patches, `(images, 2)`, int64.
     """
-    from ._pixtral import squares
+    from ._pixtral import cells_of
 
-    states = patches[squares(sizes, projector.factor, patches.shape[0])].flatten(1)
+    states = patches[cells_of(sizes, projector.factor, patches.shape[0])].flatten(1)
     if projector.use_layer_norm:
         states = projector.layer_norm(states)
     return projector.linear_2(projector.act(projector.linear_1(states)))
