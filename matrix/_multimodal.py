@@ -149,7 +149,27 @@ class UnmergedDecoder(MediaDecoder):
         return [[16] * count for count in counts]
 
 
-class PixtralDecoder(MediaDecoder):
+class SizedDecoder(MediaDecoder):
+    """A model whose images have sizes of their own.
+
+    Attributes:
+        kinds: the sizes; one image alone is smaller than the others.
+        area: what a feature stands for, in squares of the unit of the sizes.
+    """
+
+    kinds: Sequence[tuple[int, int]]
+    area: int
+
+    def features(self, counts: Sequence[int]) -> list[list[int]]:
+        sizes = iter(self._sizes(sum(counts)))
+        return [[prod(next(sizes)) // self.area for _ in range(count)] for count in counts]
+
+    def _sizes(self, count: int) -> list[tuple[int, int]]:
+        """Return the size of each image."""
+        return [self.kinds[place % len(self.kinds)] for place in range(count, 2 * count)]
+
+
+class PixtralDecoder(SizedDecoder):
     """Pixtral's tower: images of 2 or 4 squares of 8 pixels, each of its own size, padded to the largest of a call.
 
     With one square in all, eager Mistral 3 loses the axis of its features, and stops.
@@ -160,10 +180,8 @@ class PixtralDecoder(MediaDecoder):
         "image_sizes": {0: "images"},
     }
     _arguments = (*MediaDecoder._arguments, "image_sizes")
-
-    def features(self, counts: Sequence[int]) -> list[list[int]]:
-        sizes = iter(self._sizes(sum(counts)))
-        return [[prod(next(sizes)) // 64 for _ in range(count)] for count in counts]
+    kinds = ((_SIDE, _SIDE), (8, _SIDE), (_SIDE, 8))
+    area = 64
 
     def media(self, counts: Sequence[int]) -> dict[str, Any]:
         sizes = self._sizes(sum(counts))
@@ -172,11 +190,6 @@ class PixtralDecoder(MediaDecoder):
             "pixel_values": torch.randn(len(sizes), 3, *largest, generator=generator()),
             "image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2),
         }
-
-    def _sizes(self, count: int) -> list[tuple[int, int]]:
-        """Return height and width of each image in pixels; one image alone is smaller than the others."""
-        kinds = ((_SIDE, _SIDE), (8, _SIDE), (_SIDE, 8))
-        return [kinds[place % 3] for place in range(count, 2 * count)]
 
 
 class PaliGemmaDecoder(MediaDecoder):
@@ -221,15 +234,14 @@ class Gemma3Decoder(WindowedDecoder):
         return {"token_type_ids": (tokens == PLACEHOLDER).long()}
 
 
-class PatchesDecoder(WindowedDecoder):
+class PatchesDecoder(SizedDecoder, WindowedDecoder):
     """A model that takes the patches of each image, 16 at most, of 4 by 4 pixels, and makes a feature of each 2 by 2.
 
     Images are 4 by 4 patches, or half of that, with patches of zeros behind them.
     """
 
-    def features(self, counts: Sequence[int]) -> list[list[int]]:
-        sizes = iter(self._sizes(sum(counts)))
-        return [[prod(next(sizes)) // 4 for _ in range(count)] for count in counts]
+    kinds = ((4, 4), (2, 4), (4, 2))
+    area = 4
 
     def media(self, counts: Sequence[int]) -> dict[str, Any]:
         sizes = self._sizes(sum(counts))
@@ -240,11 +252,6 @@ class PatchesDecoder(WindowedDecoder):
     def places(self, sizes: Sequence[tuple[int, int]], inside: Any) -> dict[str, Any]:
         """Return what says where the patches are, given rows and columns of images, and `(images, 16)`, bool."""
         raise NotImplementedError
-
-    def _sizes(self, count: int) -> list[tuple[int, int]]:
-        """Return rows and columns of each image; one image alone is smaller than the others."""
-        kinds = ((4, 4), (2, 4), (4, 2))
-        return [kinds[place % 3] for place in range(count, 2 * count)]
 
 
 class Gemma4Decoder(PatchesDecoder):
