@@ -234,6 +234,86 @@ class Gemma3Decoder(WindowedDecoder):
         return {"token_type_ids": (tokens == PLACEHOLDER).long()}
 
 
+class TiledDecoder(MediaDecoder):
+    """LLaVA-NeXT: an image is tiles of 16 by 16 pixels, 4 features each, besides itself in small.
+
+    Attributes:
+        kinds: height and width of images, with the number of tiles and of features that eager makes of each.
+    """
+
+    axes: Mapping[str, Mapping[int, str]] = {
+        "pixel_values": {0: "images", 1: "tiles"},
+        "image_sizes": {0: "images"},
+    }
+    _arguments = (*MediaDecoder._arguments, "image_sizes", "batch_num_images")
+    # Wide, high and nearly square; padded above and below, at the sides, and not at all.
+    kinds: Sequence[tuple[tuple[int, int], int, int]] = (((40, 44), 5, 24), ((30, 20), 5, 16), ((12, 40), 3, 14))
+
+    def features(self, counts: Sequence[int]) -> list[list[int]]:
+        sizes = iter(self._kinds(sum(counts)))
+        return [[next(sizes)[2] for _ in range(count)] for count in counts]
+
+    def media(self, counts: Sequence[int]) -> dict[str, Any]:
+        kinds = self._kinds(sum(counts))
+        tiles = max((count for _, count, _ in kinds), default=3)
+        sizes = torch.tensor([size for size, _, _ in kinds], dtype=torch.int64).reshape(-1, 2)
+        pixels = torch.randn(len(kinds), tiles, 3, _SIDE, _SIDE, generator=generator())
+        return {"pixel_values": pixels, "image_sizes": sizes}
+
+    def _kinds(self, count: int) -> list[tuple[tuple[int, int], int, int]]:
+        """Return the kind of each image; one image alone has fewer tiles than others."""
+        return [self.kinds[place % len(self.kinds)] for place in range(count + 1, 2 * count + 1)]
+
+
+class OnevisionDecoder(TiledDecoder):
+    """LLaVA-OneVision: features of more than 2 tiles are resized; of several images in a row each is whole."""
+
+    axes: Mapping[str, Mapping[int, str]] = {**TiledDecoder.axes, "batch_num_images": {0: "batch"}}
+    kinds = (((40, 44), 5, 10), ((30, 20), 5, 16), ((12, 40), 3, 14))
+
+    @property
+    def has_whole_images(self) -> bool:
+        """Whether the model of this release takes images of a row with several as they are."""
+        return "batch_num_images" in inspect.signature(self.model.forward).parameters
+
+    def features(self, counts: Sequence[int]) -> list[list[int]]:
+        rows = super().features(counts)
+        return [[5] * len(row) if len(row) > 1 and self.has_whole_images else row for row in rows]
+
+    def media(self, counts: Sequence[int]) -> dict[str, Any]:
+        return {**super().media(counts), "batch_num_images": torch.tensor(counts)}
+
+
+class FramesDecoder(MediaDecoder):
+    """LLaVA-OneVision with videos of 2 or 3 frames: a feature for each, and one behind the last."""
+
+    axes: Mapping[str, Mapping[int, str]] = {"pixel_values_videos": {0: "videos", 1: "frames"}}
+    _arguments = (*MediaDecoder._arguments, "pixel_values_videos")
+
+    def features(self, counts: Sequence[int]) -> list[list[int]]:
+        return [[self.length(_frames(counts))] * count for count in counts]
+
+    def length(self, frames: int) -> int:
+        """Return how many features a video has."""
+        return frames + 1
+
+    def media(self, counts: Sequence[int]) -> dict[str, Any]:
+        size = (sum(counts), _frames(counts), 3, _SIDE, _SIDE)
+        return {"pixel_values_videos": torch.randn(*size, generator=generator())}
+
+
+class VideoLlavaDecoder(FramesDecoder):
+    """Video-LLaVA: 4 patches of each frame, and the one that stands for all."""
+
+    def length(self, frames: int) -> int:
+        return 5 * frames
+
+
+def _frames(counts: Sequence[int]) -> int:
+    """Return how many frames the videos of a call have."""
+    return 2 + sum(counts) % 2
+
+
 class PatchesDecoder(SizedDecoder, WindowedDecoder):
     """A model that takes the patches of each image, 16 at most, of 4 by 4 pixels, and makes a feature of each 2 by 2.
 
@@ -523,6 +603,79 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
             "text_config": {"model_type": "llama", **SIZES},
             "vision_config": {"model_type": "siglip_vision_model", "patch_size": 4, **_VISION},
             "image_token_id": PLACEHOLDER,
+        },
+    ),
+    "llava_next": (
+        TiledDecoder,
+        "LlavaNext",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            "image_token_index": PLACEHOLDER,
+            "image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]],
+        },
+    ),
+    "llava_onevision": (
+        OnevisionDecoder,
+        "LlavaOnevision",
+        {
+            "text_config": {"model_type": "qwen2", **SIZES},
+            "vision_config": {"model_type": "siglip_vision_model", "patch_size": 8, **_VISION},
+            "image_token_index": PLACEHOLDER,
+            "video_token_index": PLACEHOLDER - 1,
+            "image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]],
+            "vision_aspect_ratio": "anyres_max_2",
+        },
+    ),
+    "llava_next_video": (
+        TiledDecoder,
+        "LlavaNextVideo",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            "image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]],
+            "image_token_index": PLACEHOLDER,
+            "video_token_index": PLACEHOLDER - 1,
+        },
+    ),
+    "llava_onevision_video": (
+        FramesDecoder,
+        "LlavaOnevision",
+        {
+            "text_config": {"model_type": "qwen2", **SIZES},
+            "vision_config": {"model_type": "siglip_vision_model", "patch_size": 8, **_VISION},
+            "image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]],
+            "image_token_index": PLACEHOLDER - 1,
+            "video_token_index": PLACEHOLDER,
+        },
+    ),
+    "video_llava": (
+        VideoLlavaDecoder,
+        "VideoLlava",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            "image_token_index": PLACEHOLDER - 1,
+            "video_token_index": PLACEHOLDER,
+        },
+    ),
+    "ovis2": (
+        MediaDecoder,
+        "Ovis2",
+        {
+            "text_config": {"model_type": "qwen2", **SIZES},
+            "vision_config": {
+                **_VISION,
+                "patch_size": 4,
+                "hidden_stride": 2,
+                "vocab_size": 64,
+                "num_visual_indicator_tokens": 5,
+            },
+            "image_token_id": PLACEHOLDER,
+            # Texts have them as well; beside an image they stand for what is around it.
+            "visual_indicator_token_ids": [120, 121, 122, 123, 124],
+            "vocab_size": 128,
+            "hidden_size": 32,
         },
     ),
     "voxtral": (

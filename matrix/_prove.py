@@ -47,15 +47,16 @@ def is_older() -> bool:
 
 
 def own_proofs() -> list[tuple[PatchingSpec, str]]:
-    """Return each spec that applies here with each of its proofs, but for those that apply to the newest release too.
+    """Return each spec that applies here with its first proof, but for those that apply to the newest release too.
 
     There is nothing to leave out on the newest release itself, nor on one that is newer. A model may be younger than
-    the oldest release of a range; its proofs are left out as well.
+    the oldest release of a range; the first proof is that of a model which exists.
     """
     versions = {"torch": str(installed_version("torch")), "transformers": releases("transformers")[-1]}
     others = [item.spec for item in plan(versions) if item.applies] if is_older() else []
     specs = [item.spec for item in plan() if item.applies and item.spec not in others]
-    return [(spec, proof) for spec in specs for proof in spec.proofs if parse_proof(proof)[0].exists()]
+    found = [(spec, [proof for proof in spec.proofs if parse_proof(proof)[0].exists()]) for spec in specs]
+    return [(spec, proofs[0]) for spec, proofs in found if proofs]
 
 
 def _holds(spec: PatchingSpec, proof: str) -> bool:

@@ -40,6 +40,8 @@ def _mode(names: set[str]) -> Callable[[], TorchFunctionMode]:
     """Return what a method is run under, given the names in its code."""
     if "real_images_inds" in names:
         return _Masking
+    if "visual_indicator_id" in names:
+        return _Marking
     if names & set(SPLITTING):
         return _Splitting
     return _Counting if names & set(COUNTING) else _Merging
@@ -191,6 +193,38 @@ class _Masking(_Splitting):
     def _any(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         self._asked.append(torch.any(tensor, *args, **kwargs))
         return self._asked[-1]
+
+
+class _Marking(_Merging):
+    """Besides, write the rows of the tokens around images without asking if there are such tokens.
+
+    Ovis2 does so in calls with images alone.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count: Any = None
+        self._answers |= {
+            Tensor.any: lambda mask, *args, **kwargs: True if _is_tokens(mask) and not args else NotImplemented,
+            Tensor.__setitem__: self._written,
+        }
+
+    def _scattered(self, embeddings: Any, mask: Any, features: Any) -> Any:
+        self._count = torch.full((), features.shape[0], dtype=torch.int64, device=features.device)
+        return super()._scattered(embeddings, mask, features)
+
+    def _picked(self, tensor: Any, mask: Any) -> Any:
+        # To 5.11 a row is made as many as are picked; one is enough.
+        return tensor[0, :1] if _is_tokens(mask) else super()._picked(tensor, mask)
+
+    def _written(self, tensor: Any, index: Any, row: Any) -> Any:
+        if not _is_tokens(index):
+            return NotImplemented
+        return tensor.copy_(torch.where(index[..., None] & (self._count > 0), row, tensor))
+
+
+def _is_tokens(mask: Any) -> bool:
+    return isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() == 2
 
 
 def _is_first(tensor: Any, index: Any) -> bool:

@@ -8,11 +8,12 @@ Cause: the features are split by image, to be put together again right behind it
 the placeholders by an `if` on data, or by an operator that ONNX does not have; `masked_scatter` of an empty source, and
 boolean indices, are written otherwise in nearly every release of onnxscript; ONNX Runtime reduces nothing along a
 negative axis of a tensor without elements (`sum(-1)` of no images has a wrong shape).
+Ovis2 asks whether there are tokens around images, to write to them.
 Idefics3 to 4.53 puts features into a text only if the past is empty, and leaves out a mask by its values.
 What is done: while it is traced, features stay whole, each placeholder picks its feature by its number, and axes are
-counted from the first one. The check is in the graph: if there are features, and not as many as placeholders, an index
-is out of range, and the runtime refuses the call. Without features the text is left as it is, as upstream does without
-images.
+counted from the first one. Rows are written by a mask to any number of tokens. The check is in the graph: if there are
+features, and not as many as placeholders, an index is out of range, and the runtime refuses the call. Without features
+the text is left as it is, as upstream does without images.
 Can go: when torch exports a call without images and one with them as one graph.
 """
 

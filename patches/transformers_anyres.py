@@ -1,0 +1,39 @@
+"""LLaVA-NeXT and LLaVA-OneVision take the features of each image apart by a size that is data.
+
+Symptom: `Could not guard on data-dependent expression`, at `image_size.tolist()` in `image_size_to_num_patches`.
+Cause: loops over images compute, from the size of each, how many tiles it has, how they stand, which features are of
+padding, and how far the others are resized.
+What is done: while it is traced, all tiles go through the tower, those too that are there because another image has
+more, and the features of all images are picked at once.
+Can go: when upstream computes the layout from the tensor of sizes.
+"""
+
+from exportcompat.registry import PatchingSpec
+
+_CLASSES = {"llava_next": "LlavaNext", "llava_onevision": "LlavaOnevision", "llava_next_video": "LlavaNextVideo"}
+_SOURCE = "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models"
+
+
+def _spec(name: str, suffix: str, method: str, replacement: str, releases: str) -> PatchingSpec:
+    places = (f"{model}.modeling_{model}:{prefix}{suffix}" for model, prefix in _CLASSES.items())
+    return PatchingSpec(
+        id=name,
+        targets=tuple(f"transformers.models.{place}.{method}" for place in places),
+        replacement=f"exportcompat.patches._tiles:{replacement}",
+        requires=(f"transformers{releases}", "torch>=2.6"),
+        reason="The tiles of each image are counted, split and packed by a size that is data: no graph.",
+        upstream=tuple(f"{_SOURCE}/{model}/modeling_{model}.py" for model in _CLASSES),
+        proofs=tuple(_CLASSES),
+        kind="wrap",
+    )
+
+
+_WHOLE = "ForConditionalGeneration"
+
+SPECS = (
+    _spec("anyres-tiles", _WHOLE, "get_image_features", "taking_all", ">=4.50,<4.52"),
+    _spec("anyres-packing", _WHOLE, "pack_image_features", "packing_into_one", ">=4.50,<4.52"),
+    _spec("anyres-tiles", "Model", "get_image_features", "taking_all", ">=4.52"),
+    _spec("anyres-packing", "Model", "pack_image_features", "packing_into_one", ">=4.52,<4.53"),
+    _spec("anyres-packing", "Model", "pack_image_features", "packing", ">=4.53"),
+)
