@@ -336,6 +336,7 @@ def _with_media() -> Iterator[Case]:
         "llava_next": "LLaVA-NeXT, images in tiles",
         "llava_onevision": "LLaVA-OneVision, images in tiles",
         "llava_next_video": "LLaVA-NeXT-Video, images in tiles",
+        "llava_next_video_frames": "LLaVA-NeXT-Video with videos",
         "llava_onevision_video": "LLaVA-OneVision with videos",
         "video_llava": "Video-LLaVA with videos",
         "ovis2": "Ovis2",

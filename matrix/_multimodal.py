@@ -276,6 +276,17 @@ class OnevisionDecoder(TiledDecoder):
         """Whether the model of this release takes images of a row with several as they are."""
         return "batch_num_images" in inspect.signature(self.model.forward).parameters
 
+    def follows(self, talk: "Talk") -> bool:
+        is_mixed = any(1 in call and max(call) > 1 for call in talk.calls if isinstance(call, tuple))
+        return super().follows(talk) and not (is_mixed and self.has_whole_images and self._packs_flat())
+
+    def _packs_flat(self) -> bool:
+        """Say whether features of tiles have one axis, as in 4.53 to 4.55; eager cannot have whole images beside."""
+        size, tiles, _ = self.kinds[-1]
+        features = [torch.zeros(tiles, 4, 32)]
+        packed, _ = self.model.model.pack_image_features(features, [size], image_newline=torch.zeros(32))
+        return bool(packed[0].dim() == 1)
+
     def features(self, counts: Sequence[int]) -> list[list[int]]:
         rows = super().features(counts)
         return [[5] * len(row) if len(row) > 1 and self.has_whole_images else row for row in rows]
@@ -300,6 +311,13 @@ class FramesDecoder(MediaDecoder):
     def media(self, counts: Sequence[int]) -> dict[str, Any]:
         size = (sum(counts), _frames(counts), 3, _SIDE, _SIDE)
         return {"pixel_values_videos": torch.randn(*size, generator=generator())}
+
+
+class NextVideoDecoder(FramesDecoder):
+    """LLaVA-NeXT-Video: 4 patches of each frame are one feature."""
+
+    def length(self, frames: int) -> int:
+        return frames
 
 
 class VideoLlavaDecoder(FramesDecoder):
@@ -636,6 +654,16 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
             "image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]],
             "image_token_index": PLACEHOLDER,
             "video_token_index": PLACEHOLDER - 1,
+        },
+    ),
+    "llava_next_video_frames": (
+        NextVideoDecoder,
+        "LlavaNextVideo",
+        {
+            "text_config": {"model_type": "llama", **SIZES},
+            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            "image_token_index": PLACEHOLDER - 1,
+            "video_token_index": PLACEHOLDER,
         },
     ),
     "llava_onevision_video": (

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ._anyres import Layout, crop, pack, resolutions, shrunk
+from ._modes import under
 from ._tracing import is_traced
 
 
@@ -61,6 +62,43 @@ def taking_all(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(**values.pop("kwargs", {}), **values)
 
     return get_image_features
+
+
+class _Joined(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
+    """Leave in one piece what is split into pieces of one size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pooled: Any = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.split, Tensor.split) and isinstance(args[1], (int, torch.SymInt)):
+            return (args[0],)
+        if func is torch.nn.functional.linear and args[0] is self._pooled:
+            # ONNX Runtime makes one operator of a transposition and a product, which refuses a batch of 0.
+            return func(args[0].flatten(0, 1), *args[1:]).unflatten(0, args[0].shape[:2])
+        result = func(*args, **(kwargs or {}))
+        if func is Tensor.contiguous:
+            self._pooled = result
+        return result
+
+
+def joining(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `get_video_features` whose features are those of one video while they are traced.
+
+    What calls it joins those of all videos; each is `(frames, tokens, channels)`.
+    """
+    joined = under(_Joined, original)
+
+    def get_video_features(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = joined(self, *args, **kwargs)
+        features = getattr(result, "pooler_output", None)
+        # From 5.20 on the features of all videos are one tensor, which is taken apart by what calls this.
+        if isinstance(features, Tensor) and is_traced(features):
+            result.pooler_output = [features]
+        return result
+
+    return get_video_features
 
 
 def _every(tiles: Any) -> Callable[[Any], Any]:
@@ -123,7 +161,7 @@ def _longest(config: Any) -> int:
     """Return at least the number of features that an image can have."""
     side, pixels = _side(config), config.vision_config.image_size
     grids = [(height // pixels, width // pixels) for height, width in config.image_grid_pinpoints]
-    return side**2 + max(rows * side * (columns * side + 1) for rows, columns in grids)
+    return side**2 + int(max(rows * side * (columns * side + 1) for rows, columns in grids))
 
 
 def _layout(config: Any, whole: _Whole, most: int | None) -> Layout:
