@@ -281,10 +281,9 @@ class OnevisionDecoder(TiledDecoder):
         return super().follows(talk) and not (is_mixed and self.has_whole_images and self._packs_flat())
 
     def _packs_flat(self) -> bool:
-        """Say whether features of tiles have one axis, as in 4.53 to 4.55; eager cannot have whole images beside."""
-        size, tiles, _ = self.kinds[-1]
-        features = [torch.zeros(tiles, 4, 32)]
-        packed, _ = self.model.model.pack_image_features(features, [size], image_newline=torch.zeros(32))
+        """Say whether features of whole images have one axis, as in 4.53 to 4.55; eager cannot have tiles beside."""
+        features = [torch.zeros(1, 4, 32)]
+        packed, _ = self.model.model.pack_image_features(features, [self.kinds[0][0]], image_newline=torch.zeros(32))
         return bool(packed[0].dim() == 1)
 
     def features(self, counts: Sequence[int]) -> list[list[int]]:
