@@ -51,6 +51,15 @@ _COHERE = {
     "sliding_window_pattern": 2,
     "layer_types": ["sliding_attention", "full_attention"],
 }
+_LLAMA_WITH_CLIP = {
+    "text_config": {"model_type": "llama", **SIZES},
+    "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+}
+_QWEN_WITH_SIGLIP = {
+    "text_config": {"model_type": "qwen2", **SIZES},
+    "vision_config": {"model_type": "siglip_vision_model", "patch_size": 8, **_VISION},
+}
+_TILES = {"image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]]}
 _GEMMA = {**SIZES, "head_dim": 8, "vocab_size": 128}
 
 
@@ -466,8 +475,7 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
         LlavaDecoder,
         "Llava",
         {
-            "text_config": {"model_type": "llama", **SIZES},
-            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            **_LLAMA_WITH_CLIP,
             "image_token_index": PLACEHOLDER,
         },
     ),
@@ -553,8 +561,7 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
         LlavaDecoder,
         "VipLlava",
         {
-            "text_config": {"model_type": "llama", **SIZES},
-            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            **_LLAMA_WITH_CLIP,
             "image_token_index": PLACEHOLDER,
             "vision_feature_layers": [-2, -1],
         },
@@ -626,21 +633,19 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
         TiledDecoder,
         "LlavaNext",
         {
-            "text_config": {"model_type": "llama", **SIZES},
-            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            **_LLAMA_WITH_CLIP,
             "image_token_index": PLACEHOLDER,
-            "image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]],
+            **_TILES,
         },
     ),
     "llava_onevision": (
         OnevisionDecoder,
         "LlavaOnevision",
         {
-            "text_config": {"model_type": "qwen2", **SIZES},
-            "vision_config": {"model_type": "siglip_vision_model", "patch_size": 8, **_VISION},
+            **_QWEN_WITH_SIGLIP,
             "image_token_index": PLACEHOLDER,
             "video_token_index": PLACEHOLDER - 1,
-            "image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]],
+            **_TILES,
             "vision_aspect_ratio": "anyres_max_2",
         },
     ),
@@ -648,9 +653,8 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
         TiledDecoder,
         "LlavaNextVideo",
         {
-            "text_config": {"model_type": "llama", **SIZES},
-            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
-            "image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]],
+            **_LLAMA_WITH_CLIP,
+            **_TILES,
             "image_token_index": PLACEHOLDER,
             "video_token_index": PLACEHOLDER - 1,
         },
@@ -659,8 +663,7 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
         NextVideoDecoder,
         "LlavaNextVideo",
         {
-            "text_config": {"model_type": "llama", **SIZES},
-            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            **_LLAMA_WITH_CLIP,
             "image_token_index": PLACEHOLDER - 1,
             "video_token_index": PLACEHOLDER,
         },
@@ -669,9 +672,8 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
         FramesDecoder,
         "LlavaOnevision",
         {
-            "text_config": {"model_type": "qwen2", **SIZES},
-            "vision_config": {"model_type": "siglip_vision_model", "patch_size": 8, **_VISION},
-            "image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]],
+            **_QWEN_WITH_SIGLIP,
+            **_TILES,
             "image_token_index": PLACEHOLDER - 1,
             "video_token_index": PLACEHOLDER,
         },
@@ -680,8 +682,7 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
         VideoLlavaDecoder,
         "VideoLlava",
         {
-            "text_config": {"model_type": "llama", **SIZES},
-            "vision_config": {"model_type": "clip_vision_model", "patch_size": 8, "projection_dim": 32, **_VISION},
+            **_LLAMA_WITH_CLIP,
             "image_token_index": PLACEHOLDER - 1,
             "video_token_index": PLACEHOLDER,
         },
