@@ -210,6 +210,8 @@ def _encoders() -> Iterator[Case]:
     for name, title in titles.items():
         exists = partial(_has_model, name) if name != "clip" else _has_clip_of_any_size
         yield _forward_case(name, title, partial(_make_forward, "_encoders", name), "_encoders.py", exists=exists)
+    make, files = partial(_make_forward, "_speech", "vits"), ("_encoders.py", "_speech.py")
+    yield _forward_case("vits", "VITS, texts of several lengths", make, *files, exists=partial(_has_model, "vits"))
 
 
 def _has_model(name: str) -> bool:
@@ -412,6 +414,7 @@ _ALL = (
     Case("open_gpt", "tiny GPT that takes its cache through **kwargs", partial(make_tiny_gpt, "open")),
     Case("squeezed_gpt", "tiny GPT that squeezes an axis that is not 1", partial(make_tiny_gpt, "squeezed")),
     Case("subtracting_gpt", "tiny GPT that subtracts integers from a number", partial(make_tiny_gpt, "subtracting")),
+    Case("checking_gpt", "tiny GPT that checks the elements of a tensor", partial(make_tiny_gpt, "checking")),
     Case("vmap_gpt", "tiny GPT, mask by vmap", partial(make_tiny_gpt, "vmap")),
 )
 CASES: Mapping[str, Case] = {case.name: case for case in _ALL}

@@ -418,7 +418,7 @@ def make_looped(name: str) -> Decoder:
 
 
 def make_tiny_gpt(variant: str = "") -> Decoder:
-    """Build the tiny GPT, or a variant of it (`buffered`, `stateful`, `open`, `vmap`, `squeezed`, `subtracting`)."""
+    """Build the tiny GPT, or a variant of it: `vmap`, or one of those in `_variants.py`."""
     from ._variants import DECODERS, VmapGPT
     from .models._decoder import GPTDecoder
     from .models.tiny_gpt import GPTConfig, TinyGPT

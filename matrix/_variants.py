@@ -64,6 +64,17 @@ class SubtractingDecoder(GPTDecoder):
         return logits * (1.5 - attention_mask[:, -input_ids.shape[1] :, None]), cache
 
 
+class CheckingDecoder(GPTDecoder):
+    """Checks the elements of a tensor, as deformable attention does, and VITS."""
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, past_key_values: Cache
+    ) -> tuple[Tensor, Cache]:
+        torch._check_tensor_all(attention_mask >= 0)
+        logits, cache = super().forward(input_ids, attention_mask, position_ids, past_key_values)
+        return logits, cache
+
+
 class VmapGPT(TinyGPT):
     """Builds its mask with `torch.vmap` over batch, query and key, as transformers 4.53-4.57 do."""
 
@@ -90,5 +101,6 @@ DECODERS: Mapping[str, type[GPTDecoder]] = {
     "squeezed": SqueezingDecoder,
     "stateful": StatefulDecoder,
     "subtracting": SubtractingDecoder,
+    "checking": CheckingDecoder,
 }
 """The habits that are a decoder's, by name."""
