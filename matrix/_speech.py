@@ -12,7 +12,7 @@ from ._forward import Forward
 class Speaker(TextEncoder):
     """VITS without noise, which no two runtimes draw alike; a shape is `(batch, sequence)`; padding is on the right."""
 
-    shapes = ((1, 1), (1, 12), (3, 5), (3, 40))
+    shapes = ((1, 1), (1, 12), (3, 5), (3, 40), (5, 30))
     outputs = ("waveform", "sequence_lengths")
 
     def inputs(self, shape: tuple[int, int]) -> dict[str, Any]:
