@@ -237,6 +237,15 @@ def _compare_generated(path: Path, make: Callable[[], Any]) -> "list[Discrepancy
     return compare_generated(path, make)
 
 
+_REFUSALS = ("_vision.py", "_refusals.py")
+
+
+def _compare_refusals(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+    from ._refusals import compare_refusals
+
+    return compare_refusals(path, make)
+
+
 _TOWERS = {"qwen2_vl": "Qwen2-VL", "qwen2_5_vl": "Qwen2.5-VL", "qwen3_vl": "Qwen3-VL"}
 _COPIES = {
     "qwen2_5_omni": "Qwen2.5-Omni",
@@ -278,6 +287,10 @@ def _towers() -> Iterator[Case]:
     for name, title in _TOWERS.items():
         make, exists = partial(_make_forward, "_vision", f"{name}_whole"), partial(_has_model, name)
         yield _forward_case(name, f"{title}, images and text", make, "_vision.py", exists=exists)
+    for name, title in _TOWERS.items():
+        make, exists = partial(_make_forward, "_vision", f"{name}_whole"), partial(_has_model, name)
+        what, sources = f"{title}, texts that do not fit the images are refused", ("_forward.py", *_REFUSALS)
+        yield Case(f"{name}_refused", what, make, exists, compare=_compare_refusals, sources=sources)
     for name, title in _TOWERS.items():
         make, exists = partial(_make_video, name), partial(_has_model, name)
         files = ("_vision.py", "_vision_videos.py")

@@ -21,7 +21,7 @@ from exportcompat.matrix._decoders import Sample
 from exportcompat.matrix._prove import is_older, own_proofs
 from exportcompat.matrix.models.tiny_gpt import TinyGPT
 
-MODELS = ("llama", "gemma2_window", "phi3_longrope")
+MODELS = ("gemma2_window", "phi3_longrope")
 SAMPLES = (
     Sample(batch=1, past=5, new=3),
     Sample(batch=2, past=0, new=4),
@@ -46,6 +46,8 @@ CALLS = {
     **{name: 94 for name, case in CASES.items() if case.compare is compare_unpadded},
     # Four calls more, of which two are longer than the fixed chunk of these layers.
     **dict.fromkeys(CHUNKED, 192),
+    # Those with images.
+    **{name: 4 for name in CASES if name.endswith("_refused")},
 }
 """How many calls are compared, where the calls are a model's own."""
 
@@ -69,7 +71,7 @@ def test_works_and_is_captured_the_same_twice(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in CASES if name in PROVING])
 def test_works(name: str) -> None:
     case = find_case(name)
-    calls = len(getattr(case.decoder(), "shapes", ())) or CALLS.get(name, 188)
+    calls = CALLS.get(name) or len(getattr(case.decoder(), "shapes", ())) or 188
     assert_works(check(case, Sample(), again=False), calls)
 
 
