@@ -2,8 +2,8 @@
 
 Symptom: `Could not guard on data-dependent expression Eq(u3, 1)` in `_rational_quadratic_spline`.
 Cause: `if torch.min(inputs) < lower or ...: raise`, and the same for the discriminant of each root.
-What is done: while it is traced, both are taken to be as they must be. The inputs are picked by these very bounds, right
-before; where eager stops because a discriminant is negative, the file's results are not numbers.
+What is done: while it is traced, both are taken to be as they must be. The inputs are picked by these very bounds right
+before. Where eager stops because a discriminant is negative, the file's results are not numbers.
 Can go: with transformers 4.57; from 5.0 on the questions are `torch_compilable_check`.
 """
 

@@ -91,7 +91,7 @@ def test_what_clients_read_stands_beside_it(made: tuple[Exported, list[str], lis
 
 
 def test_a_second_export_gives_the_same_graph(tmp_path: Path) -> None:
-    model = find_case("gemma2_window").decoder().model
+    model = find_case("mistral_window").decoder().model
     paths = [export(model, INPUTS, tmp_path / name, verify=False).path for name in ("a.onnx", "b.onnx")]
     assert graph_text(paths[0]) == graph_text(paths[1])
     assert {file.name for file in tmp_path.iterdir()} == {"a.onnx", "b.onnx"}

@@ -11,10 +11,7 @@ from exportcompat.matrix._check import check
 from exportcompat.matrix._prove import own_proofs
 from exportcompat.patches import default_registry
 
-SLOW = ("vision-segments", "kimi-delta-chunks", "delta-rule-continued")
-"""Without them torch takes minutes to unroll a loop or to refuse it; `python -m exportcompat.matrix prove` waits."""
-
-PROOFS = [(spec, proof) for spec, proof in own_proofs() if spec.id not in SLOW]
+PROOFS = own_proofs()
 """On an older release those that only it can show; `python -m exportcompat.matrix prove` runs all that apply."""
 
 
