@@ -212,6 +212,17 @@ def _encoders() -> Iterator[Case]:
         yield _forward_case(name, title, partial(_make_forward, "_encoders", name), "_encoders.py", exists=exists)
     make, files = partial(_make_forward, "_speech", "vits"), ("_encoders.py", "_speech.py")
     yield _forward_case("vits", "VITS, texts of several lengths", make, *files, exists=partial(_has_model, "vits"))
+    models = {
+        "swin": "Swin",
+        "swinv2": "Swin v2",
+        "donut": "Donut's encoder",
+        "focalnet": "FocalNet",
+        "rt_detr": "RT-DETR",
+    }
+    for name, title in models.items():
+        make, files = partial(_make_forward, "_images", name), ("_encoders.py", "_images.py")
+        has_model, text = partial(_has_model, name), f"{title}, images of several sizes"
+        yield _forward_case(name, text, make, *files, exists=has_model)
 
 
 def _has_model(name: str) -> bool:
