@@ -14,7 +14,7 @@ from exportcompat.matrix._cases import find_case
 from exportcompat.matrix._prove import is_older
 from exportcompat.matrix._state import State
 
-CASES = ("llama", "gemma2_window")
+CASES: tuple[str, ...] = ("llama", "gemma2_window")
 # On the older release two are enough: one has layers of one kind, the other of two.
 CASES += () if is_older() else ("tiny_gpt", "mistral_window", "phi3_longrope", "llama_dynamic")
 STORED = 3
