@@ -30,6 +30,7 @@ SLOW = (
     "anyres-tiles",
     "bamba-cache-position",
     "falcon-h1-cache-position",
+    "lfm2-vl-squares",
     "lighton-ocr-squares",
     "mistral3-squares",
     "next-video-frames",

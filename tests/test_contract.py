@@ -26,6 +26,7 @@ MODULES = [
     "transformers.models.phi3.modeling_phi3",
     "transformers.models.idefics3.modeling_idefics3",
     "transformers.models.glm4v.modeling_glm4v",
+    "transformers.models.swin.modeling_swin",
 ]
 TABLES = [
     ("torch.utils._pytree", "SUPPORTED_NODES"),

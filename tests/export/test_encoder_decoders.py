@@ -20,10 +20,9 @@ from exportcompat.matrix._encoders import sound
 from exportcompat.matrix._prove import is_older
 
 STEPS = 20
-NAMES = {"Whisper": "whisper_decoder", "T5": "t5_decoder", "Bart": "bart_decoder", "Marian": "marian_decoder"}
-# On the older release optimum generates with the two files of T5, and Marian is a BART.
-WANTED = ("Whisper", "Bart") if is_older() else tuple(NAMES)
-EXISTING = [name for name in WANTED if CASES[NAMES[name]].exists()]
+# Marian is a BART; the matrix has its decoder. On the older release optimum generates with the two files of T5.
+NAMES = {"Whisper": "whisper_decoder", "Bart": "bart_decoder", **({} if is_older() else {"T5": "t5_decoder"})}
+EXISTING = [name for name, case in NAMES.items() if CASES[case].exists()]
 # Random weights would else make the same token again and again.
 GREEDY = {
     "max_new_tokens": STEPS,
