@@ -3,7 +3,7 @@
 import functools
 import logging
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -73,49 +73,57 @@ class Replacement:
 
 
 class Engine:
-    """All patches of a process. Every method is safe to call from any thread."""
+    """All patches of a process. Every method is safe to call from any thread.
+
+    A place holds one patch, or a stack of patches of specs that share it: the last one passes on to the one before.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._patches: dict[Hashable, Patch] = {}
+        self._stacks: dict[Hashable, list[Patch]] = {}
         self._replacements: dict[Hashable, Replacement] = {}
+
+    def patches(self) -> Iterator[Patch]:
+        """Yield every patch, those of a place in the order in which they were made."""
+        for stack in list(self._stacks.values()):
+            yield from stack
 
     def prepare(self, spec: PatchingSpec, slot: Slot, factory: Callable[[Any], Any]) -> Replacement:
         """Return the replacement of `spec` for `slot`; it is made once for each original.
 
         Raises:
-            ConflictError: the slot holds the replacement of another spec.
+            ConflictError: the slot holds the replacement of another spec, and the two cannot share it.
         """
         rewrap: Rewrap = _as_it_is
+        name = (slot.key, spec.id)
         with self._lock:
-            known, held = self._replacements.get(slot.key), self._patches.get(slot.key)
-            if held and not held.adopted:
+            if mine := self._of(spec, slot):
+                return Replacement(spec, slot, mine.original, mine.value, usage=mine.usage)
+            known, held = self._replacements.get(name), self._top(slot)
+            if held and not _can_share(held, spec, slot):
                 original = held.original
-                if held.spec == spec:
-                    return Replacement(spec, slot, original, held.value, usage=held.usage)
             else:
                 original, rewrap = slot.original()
-                original = self._unpatched(original)
+                original = original if held else self._unpatched(original)
                 if known and known.spec == spec and known.original is original:
                     return known
-                held = None
         # The factory may import torch, and an import must not wait for a thread that waits for this lock.
         replacement = _made(spec, slot, original, rewrap, factory)
         if held and not replacement.is_none:
-            _require_same(held, spec, slot)
+            _require_free(held, spec, slot)
         with self._lock:
-            if slot.key not in self._patches:
-                self._replacements[slot.key] = replacement
+            if self._top(slot) is held:
+                self._replacements[name] = replacement
         return replacement
 
     def acquire(self, replacement: Replacement, journal: list[Patch]) -> Patch:
         """Make the slot hold `replacement` and note in `journal` that the caller needs it.
 
         Raises:
-            ConflictError: the slot holds the replacement of another spec.
+            ConflictError: the slot holds the replacement of another spec, and the two cannot share it.
         """
         with self._lock:
-            patch = self._target(replacement.spec, replacement.slot) or self._patch(replacement)
+            patch = self._of(replacement.spec, replacement.slot) or self._patch(replacement)
             # The journal comes first: whatever interrupts the write, `release` knows of it.
             self._count(patch, journal)
             if patch.users == 1:
@@ -125,15 +133,13 @@ class Engine:
     def adopt(self, module: ModuleType, journal: list[Patch]) -> None:
         """Note that `module` has imported replacements by name, so that it gets the originals afterwards."""
         with self._lock:
-            by_value = {id(patch.value): patch for patch in self._patches.values() if callable(patch.value)}
+            by_value = {id(patch.value): patch for patch in self.patches() if callable(patch.value)}
             for name, value in list(vars(module).items()):
                 if source := by_value.get(id(value)):
                     slot = AttributeSlot(module, name, f"{module.__name__}:{name}")
-                    known = self._patches.get(slot.key)
                     original = source.original
-                    patch = known or Patch(source.spec, slot, original, original, value, source.usage, adopted=True)
-                    self._patches[slot.key] = patch
-                    self._count(patch, journal)
+                    made = Patch(source.spec, slot, original, original, value, source.usage, adopted=True)
+                    self._count(self._stacks.setdefault(slot.key, [made])[-1], journal)
 
     def release(self, journal: list[Patch]) -> None:
         """Undo one scope's journal, last first; the last scope that needs a patch gives the original back.
@@ -162,25 +168,32 @@ class Engine:
         if interrupts:
             raise interrupts[0]
 
-    def _target(self, spec: PatchingSpec, slot: Slot) -> Patch | None:
-        """Return the patch that some spec has put into `slot`; a spec takes the place of what was only adopted."""
-        patch = self._patches.get(slot.key)
-        if patch is None or patch.adopted:
-            return None
-        _require_same(patch, spec, slot)
-        return patch
+    def _top(self, slot: Slot) -> Patch | None:
+        """Return the last patch that some spec has put into `slot`; what was only adopted counts for nothing."""
+        stack = self._stacks.get(slot.key)
+        return stack[-1] if stack and not stack[-1].adopted else None
+
+    def _of(self, spec: PatchingSpec, slot: Slot) -> Patch | None:
+        """Return the patch that a spec itself has put into `slot`."""
+        stack = self._stacks.get(slot.key, ())
+        return next((patch for patch in stack if patch.spec == spec and not patch.adopted), None)
 
     def _patch(self, made: Replacement) -> Patch:
-        saved = self._unpatched(made.slot.read())
+        saved = made.slot.read()
+        if held := self._top(made.slot):
+            _require_free(held, made.spec, made.slot)
+        else:
+            saved = self._unpatched(saved)
         return Patch(made.spec, made.slot, saved, made.original, made.value, made.usage)
 
     def _unpatched(self, value: Any) -> Any:
         # A module that was imported inside a scope may hold, by name, the replacement of another place.
-        found = (patch.original for patch in self._patches.values() if patch.value is value and callable(value))
+        found = (patch.original for patch in self.patches() if patch.value is value and callable(value))
         return next(found, value)
 
     def _write(self, patch: Patch) -> None:
-        self._patches[patch.slot.key] = patch
+        below = self._stacks.get(patch.slot.key) if self._top(patch.slot) else None
+        self._stacks[patch.slot.key] = [*(below or ()), patch]
         try:
             patch.slot.write(patch.value)
         except BaseException:
@@ -195,20 +208,32 @@ class Engine:
             patch.usage.live = True
 
     def _restore(self, patch: Patch) -> BaseException | None:
-        if self._patches.get(patch.slot.key) is not patch:
+        stack = self._stacks.get(patch.slot.key, [])
+        if patch not in stack:
             return None
         if not patch.adopted:
             patch.usage.live = False
+        above = stack[stack.index(patch) + 1 :]
         try:
-            patch.slot.restore(patch.saved)
+            if above:
+                above[0].saved = patch.saved
+            else:
+                patch.slot.restore(patch.saved)
         except BaseException as error:
             return error
-        del self._patches[patch.slot.key]
+        stack.remove(patch)
+        if not stack:
+            del self._stacks[patch.slot.key]
         return None
 
 
-def _require_same(patch: Patch, spec: PatchingSpec, slot: Slot) -> None:
-    if patch.spec != spec:
+def _can_share(patch: Patch, spec: PatchingSpec, slot: Slot) -> bool:
+    """Say whether two specs pass on to each other in one place, which each of them has found by a word."""
+    return patch.slot.is_shared and slot.is_shared and patch.spec.kind == spec.kind == "wrap"
+
+
+def _require_free(patch: Patch, spec: PatchingSpec, slot: Slot) -> None:
+    if not _can_share(patch, spec, slot):
         raise ConflictError(
             f"target {slot.label!r} is already replaced by spec {patch.spec.id!r} ({patch.spec.definer}); "
             f"spec {spec.id!r} ({spec.definer}) wants it too. Leave one of the scopes, or exclude one id"

@@ -250,7 +250,7 @@ class _Entry:
             for use in self.report.applied.pop(spec_id, []):
                 use.freeze()
             mine = [patch for patch in self._journal if patch.spec == decision.spec]
-            self._held -= {patch.slot.key for patch in mine}
+            self._held -= {(patch.slot.key, decision.spec.id) for patch in mine}
             self._journal = [patch for patch in self._journal if patch.spec != decision.spec]
             ENGINE.release(mine)
 
@@ -267,9 +267,10 @@ class _Entry:
 
     def _acquire(self, spec_id: str, replacement: Replacement) -> None:
         with self._lock:
-            if self._is_over or replacement.slot.key in self._held:
+            place = (replacement.slot.key, spec_id)
+            if self._is_over or place in self._held:
                 return
-            self._held.add(replacement.slot.key)
+            self._held.add(place)
             use = Use(ENGINE.acquire(replacement, self._journal))
             self.report.applied.setdefault(spec_id, []).append(use)
             self.report.skipped.pop(spec_id, None)

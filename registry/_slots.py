@@ -19,12 +19,14 @@ class Slot(Protocol):
         key: equal for two slots exactly when they are the same place.
         owner: the class or module whose attribute is written; None for other places.
         takes: the function whose own signature callers have to meet; None means the original's.
+        is_shared: several specs may wrap what is here, one around the other.
     """
 
     label: str
     key: Hashable
     owner: object
     takes: Any
+    is_shared: bool
 
     def read(self) -> Any:
         """Return what is stored in this very place (not inherited), or `ABSENT`."""
@@ -42,8 +44,9 @@ class Slot(Protocol):
 class AttributeSlot:
     """An attribute of a module or class, by its own namespace: descriptors survive, inherited stays inherited."""
 
-    def __init__(self, owner: object, name: str, label: str, takes: Any = None) -> None:
+    def __init__(self, owner: object, name: str, label: str, takes: Any = None, is_shared: bool = False) -> None:
         self.owner = owner
+        self.is_shared = is_shared
         self.name = name
         self.takes = takes
         self.label = label
@@ -79,6 +82,7 @@ class ItemSlot:
 
     owner: object = None
     takes: Any = None
+    is_shared = False
 
     def __init__(self, mapping: MutableMapping[Any, Any], item: str, label: str) -> None:
         self.mapping = mapping
@@ -119,6 +123,7 @@ class PytreeSlot:
 
     owner: object = None
     takes: Any = None
+    is_shared = False
 
     def __init__(self, cls: type, label: str) -> None:
         self.cls = cls

@@ -213,7 +213,8 @@ class MentioningTarget(Target):
     """`mentioning(package:name)`: every method of the package's classes whose code has the name.
 
     The name is a local variable, an attribute or a global of the code itself; what the method calls does not count. It
-    is for code that upstream has copied from model to model, so that nothing but its wording holds it together. The
+    is for code that upstream has copied from model to model, so that nothing but its wording holds it together. A
+    method may have the words of several specs; then each wraps what the one before has made. The
     package includes `<package>_modules`, where transformers puts the code that comes with a checkpoint. There is no
     single source, so there is no fingerprint: it is fit for ranges whose releases are all known.
     """
@@ -292,7 +293,7 @@ def _mentioning(module: ModuleType, wanted: str) -> Iterator[Slot]:
     if wanted not in known:
         known[wanted] = [(cls, name) for cls, name, function in _methods(module) if _mentions(function, wanted)]
     for cls, name in known[wanted]:
-        yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}")
+        yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}", is_shared=True)
 
 
 def _mentions(function: FunctionType, wanted: str) -> bool:

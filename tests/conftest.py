@@ -94,9 +94,9 @@ class Snapshot:
 def _nothing_left() -> Iterator[None]:
     """Check after every test that no patch and no listener is left."""
     yield
-    left = [patch.slot.label for patch in ENGINE._patches.values()]
+    left = [patch.slot.label for patch in ENGINE.patches()]
     listeners = list(WATCH._listeners)
-    ENGINE._patches.clear()
+    ENGINE._stacks.clear()
     WATCH._listeners.clear()
     assert (left, listeners, WATCH in sys.meta_path) == ([], [], False)
 

@@ -1,6 +1,7 @@
 """What holds for every spec of the package, on the versions that are installed."""
 
 import importlib
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ def places() -> dict[str, list[tuple[Slot, Any]]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DriftWarning)
         with apply_patches():
-            for patch in ENGINE._patches.values():
+            for patch in ENGINE.patches():
                 found.setdefault(patch.spec.id, []).append((patch.slot, patch.saved))
     return found
 
@@ -187,8 +188,35 @@ def test_a_restore_that_fails_for_good(before: Any, monkeypatch: pytest.MonkeyPa
     replaced = [other.label for pairs in places().values() for other, held in pairs if other.read() != held]
     assert replaced == [slot.label]
     original(slot, saved)
-    ENGINE._patches.clear()
+    ENGINE._stacks.clear()
     assert before.changes() == []
+
+
+EVERY_MODEL = """
+import importlib, logging, pkgutil, warnings
+logging.disable(logging.CRITICAL)
+warnings.simplefilter("ignore")
+import transformers.models
+count = 0
+for package in pkgutil.iter_modules(transformers.models.__path__, "transformers.models."):
+    name = f"{package.name}.modeling_{package.name.rpartition('.')[2]}"
+    try:
+        importlib.import_module(name)
+        count += 1
+    except ImportError:  # It has no such module, or wants what is not installed.
+        pass
+from exportcompat import apply_patches
+from exportcompat.registry._scope import ENGINE
+with apply_patches() as report:
+    held = len(list(ENGINE.patches()))
+print(count > 150, held > 500, report.drifted, list(ENGINE.patches()))
+"""
+
+
+def test_every_model_of_the_release_at_once() -> None:
+    command = [sys.executable, "-c", EVERY_MODEL]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.stdout.endswith("True True [] []\n"), found.stdout[-300:] + found.stderr[-1000:]
 
 
 STEPS = st.tuples(st.booleans(), st.integers(0, 5), st.sets(st.sampled_from(APPLYING), min_size=1))

@@ -7,6 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from exportcompat import apply_patches
-from exportcompat.registry import AttributeMissingError, DriftWarning, PatchingSpec, Registry
+from exportcompat.registry import AttributeMissingError, ConflictError, DriftWarning, PatchingSpec, Registry
 from exportcompat.registry._scope import WATCH
 
 MakeSpec = Callable[..., PatchingSpec]
@@ -259,6 +260,57 @@ def test_a_place_that_a_spec_names_is_left_to_it(write: Write, make_spec: MakeSp
     assert [user.User().forward() for user in users] == [1, 1]
 
 
+SHARED = "class User:\n    def forward(self):\n        first = second = 1\n        return first\n"
+
+
+def sharing(make_spec: MakeSpec, **fields: Any) -> Registry:
+    """Return two specs that both find `User.forward`, by a word each; `fields` are those of the second."""
+    first = make_spec("mentioning(sharedpkg:first)", id="a-first")
+    return Registry([first, make_spec("mentioning(sharedpkg:second)", id="b-second", **fields)])
+
+
+@pytest.mark.parametrize("loaded", [(), ("sharedpkg.user",)])
+def test_specs_that_find_one_place_by_words_share_it(
+    write: Write, make_spec: MakeSpec, loaded: tuple[str, ...]
+) -> None:
+    write(**{"sharedpkg/__init__": "", "sharedpkg/user": SHARED})
+    for name in loaded:
+        load(name)
+    with apply_patches(registry=sharing(make_spec)) as report:
+        user = load("sharedpkg.user").User
+        assert user().forward() == ("patched", ("patched", 1))
+        assert [report.applied[name][0].hits for name in ("a-first", "b-second")] == [1, 1]
+    assert user().forward() == 1
+    assert not hasattr(user.forward, "__wrapped__")
+
+
+@pytest.mark.parametrize("only", ["a-first", "b-second"])
+def test_scopes_that_share_a_place_may_end_in_any_order(write: Write, make_spec: MakeSpec, only: str) -> None:
+    write(**{"sharedpkg/__init__": "", "sharedpkg/user": SHARED})
+    user, registry = load("sharedpkg.user").User, sharing(make_spec)
+    original = vars(user)["forward"]
+    one, both = apply_patches(registry=registry, include=[only]), apply_patches(registry=registry)
+    for first, second, between in [(one, both, 2), (both, one, 1)]:
+        with ExitStack() as outer:
+            outer.enter_context(one)
+            with ExitStack() as inner:
+                inner.enter_context(both)
+                assert user().forward() == ("patched", ("patched", 1))
+                left = {one: outer, both: inner}
+                left[first].close()
+                assert user().forward() == [1, ("patched", 1), ("patched", ("patched", 1))][between]
+                left[second].close()
+                assert vars(user)["forward"] is original
+
+
+def test_a_replacement_that_passes_nothing_on_shares_no_place(write: Write, make_spec: MakeSpec) -> None:
+    write(**{"sharedpkg/__init__": "", "sharedpkg/user": SHARED})
+    user = load("sharedpkg.user").User
+    with pytest.raises(ConflictError, match="is already replaced by spec 'a-first'"):
+        apply_patches(registry=sharing(make_spec, kind="replace")).__enter__()
+    assert user().forward() == 1
+
+
 def test_a_module_that_another_thread_imports(write: Write, make_spec: MakeSpec) -> None:
     write(latemod=FUNCTION)
     with apply_patches(registry=Registry([make_spec("latemod:f")])):
@@ -371,7 +423,7 @@ assert inside is not after and inside.__wrapped__ is after
 assert type(phi3.__spec__.loader).__name__ == type(phi3.__loader__).__name__ == "SourceFileLoader"
 assert sys.meta_path == finders
 from exportcompat.registry._scope import ENGINE
-assert ENGINE._patches == {}
+assert list(ENGINE.patches()) == []
 print("clean")
 """
 
