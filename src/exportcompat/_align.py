@@ -13,6 +13,12 @@ from ._record import Part, Record, names_of
 from ._tree import Tree, flatten
 
 _TOKENS = ("input_ids", "inputs_embeds")
+CACHES = (PAST_ARGUMENT, "cache_params")
+"""Names of the argument that is a decoder's cache; Mamba's models have the second one."""
+
+GROWING = ("key", "value", "0", "1")
+"""Names of leaves of a cache that are keys or values."""
+
 Shape = tuple[int, ...]
 
 
@@ -37,6 +43,11 @@ class Aligned:
     outputs: Tree
 
     @property
+    def cache(self) -> str:
+        """The argument that is a cache; empty if there is none."""
+        return _cache(self.trees)
+
+    @property
     def paths(self) -> list[str]:
         """The paths of all tensors, in the order of torch."""
         return [path for tree in self.trees.values() for path in tree.leaves() if path not in self.constants]
@@ -52,9 +63,15 @@ class Aligned:
     def names(self) -> dict[str, str]:
         """Return the name of each path in an exported file."""
         paths = self.paths
-        cache = [path for path in paths if self.argument(path) == PAST_ARGUMENT]
-        names = cache if not is_pairs(cache) else cache_names(PAST, len(cache) // 2)
+        cache = [path for path in paths if self.argument(path) == self.cache]
+        names = [path.replace(self.cache, PAST_ARGUMENT, 1) for path in cache]
+        names = names if not is_pairs(cache) else cache_names(PAST, len(cache) // 2)
         return {**{path: path for path in paths}, **dict(zip(cache, names, strict=True))}
+
+
+def _cache(names: Iterable[str]) -> str:
+    """Return the name of the argument that is a cache; empty if there is none."""
+    return next((name for name in CACHES if name in names), "")
 
 
 def is_pairs(paths: list[str]) -> bool:
@@ -114,7 +131,9 @@ def _trees(inputs: list[Part], records: list[Record], missing: Mapping[str, Any]
     for index, part in enumerate(inputs):
         for name, tree in part.trees.items():
             paths, wanted = list(tree.leaves()), list(found[name].leaves())
-            if paths and paths != wanted:
+            # A cache may have its states before the first call, and its keys and values after it.
+            is_begun = name in CACHES and set(paths) < set(wanted)
+            if paths and paths != wanted and not is_begun:
                 raise ExportCompatError(
                     f"argument {name!r} has {len(paths)} tensors in call {index} ({_some(paths)}) and {len(wanted)} in "
                     f"another ({_some(wanted)}); one graph takes one structure: observe calls that agree"
@@ -171,7 +190,7 @@ def _constant(part: Part, path: str, signature: Signature) -> str:
 
 def _is_decoder(trees: Mapping[str, Tree], *, is_pair: bool) -> bool:
     has_encoder = not is_pair and any(name.startswith(("encoder_", "decoder_")) for name in trees)
-    return PAST_ARGUMENT in trees and any(name in trees for name in _TOKENS) and not has_encoder
+    return bool(_cache(trees)) and any(name in trees for name in _TOKENS) and not has_encoder
 
 
 def _tensors(part: Part, missing: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,13 +207,13 @@ def _completed(calls: list[dict[str, Any]], trees: Mapping[str, Tree], signature
     in is what the model assumes then.
     """
     torch = require("torch", "torch")
-    cache = next(iter(trees[PAST_ARGUMENT].leaves()), None)
+    grown = next((path for path in trees[_cache(trees)].leaves() if path.rpartition(".")[2] in GROWING), None)
     for call in calls:
         tokens = next((call[name] for name in _TOKENS if name in call), None)
         if tokens is None:
             continue
         batch, new = tokens.shape[:2]
-        past = call[cache].shape[2] if cache in call and call[cache].dim() == 4 else 0
+        past = call[grown].shape[2] if grown in call and call[grown].dim() == 4 else 0
         made = {"dtype": torch.int64, "device": tokens.device}
         positions = torch.arange(past, past + new, **made).expand(batch, new).contiguous()
         for name, value in (("attention_mask", torch.ones(batch, past + new, **made)), ("position_ids", positions)):

@@ -5,8 +5,7 @@ from typing import Any
 
 from exportcompat.registry import ExportCompatError
 
-from ._align import Aligned
-from ._decoder import PAST_ARGUMENT
+from ._align import GROWING, Aligned
 
 Axes = dict[str, dict[int, str]]
 """Name by axis, by path; an axis that is not there is constant."""
@@ -32,12 +31,11 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("pixel_values", 5): {1: "images"},
     ("pixel_attention_mask", 4): {1: "images"},
 }
-_CACHE_LEAVES = ("key", "value", "0", "1")
 
 
 def past_axis(aligned: Aligned, path: str) -> int | None:
     """Return the axis of a tensor of keys or values, `(batch, kv_heads, past, head_dim)`, that grows."""
-    is_cache = aligned.argument(path) == PAST_ARGUMENT and path.rpartition(".")[2] in _CACHE_LEAVES
+    is_cache = aligned.argument(path) == aligned.cache and path.rpartition(".")[2] in GROWING
     return 2 if is_cache and aligned.donors[path].dim() == 4 else None
 
 
@@ -105,7 +103,7 @@ def absent_axis(aligned: Aligned, path: str) -> int | None:
 
     It is the past of a cache, and else the first: no images, no segments. What goes with each token is zeros.
     """
-    if aligned.argument(path) == PAST_ARGUMENT:
+    if aligned.argument(path) == aligned.cache:
         return past_axis(aligned, path)
     if aligned.is_decoder and SEQUENCE in _roles(aligned, path).values():
         return None

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ._decoder import LOGITS, PAST, PRESENT
+from ._decoder import LOGITS, PAST, PAST_ARGUMENT, PRESENT
 
 _SEARCH = {
     "do_sample": False,
@@ -34,7 +34,9 @@ def write_configs(model: Any, path: Path, inputs: list[str], tokenizer: Any = No
         model.generation_config.save_pretrained(path.parent)
     if tokenizer is not None:
         tokenizer.save_pretrained(path.parent)
-    if any(name.startswith("past_key_values.") for name in inputs):
+    cache = [name for name in inputs if name.startswith(f"{PAST_ARGUMENT}.")]
+    # onnxruntime-genai knows of keys and values, and not of states.
+    if cache and all(name.endswith((".key", ".value")) for name in cache):
         text = json.dumps(genai_config(config, path.name, inputs), indent=2)
         (path.parent / "genai_config.json").write_text(text + "\n", "utf-8")
     return sorted(set(path.parent.iterdir()) - before)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ._align import Aligned
 from ._axes import past_axis
-from ._decoder import LOGITS, PAST_ARGUMENT, present_name
+from ._decoder import LOGITS, present_name
 from ._extras import require
 from ._tree import Tree
 
@@ -25,7 +25,7 @@ def output_names(aligned: Aligned) -> dict[str, str]:
     # A result that is also an argument cannot have its name.
     names = {path: f"output_{name}" if name in aligned.trees else name for path, name in names.items()}
     cache = _cache(aligned)
-    past = [name for path, name in aligned.names().items() if aligned.argument(path) == PAST_ARGUMENT]
+    past = [name for path, name in aligned.names().items() if aligned.argument(path) == aligned.cache]
     if cache is not None:
         names |= dict(zip(cache.leaves(), map(present_name, past), strict=True))
     return {**names, _logits(aligned, cache): LOGITS}
@@ -34,8 +34,8 @@ def output_names(aligned: Aligned) -> dict[str, str]:
 def _cache(aligned: Aligned) -> Tree | None:
     """Return the part of the result that is the cache for the next call: by its name, or as large as the last one."""
     children = aligned.outputs.children or ()
-    size = len(list(aligned.trees[PAST_ARGUMENT].leaves()))
-    named = [child for child in children if child.path == PAST_ARGUMENT]
+    size = len(list(aligned.trees[aligned.cache].leaves()))
+    named = [child for child in children if child.path == aligned.cache]
     alike = [child for child in children[1:] if len(list(child.leaves())) == size]
     return next(iter(named or alike), None)
 
@@ -63,15 +63,18 @@ class EagerDecoder:
         self._call, self._aligned = getattr(model, method), aligned
         self._inputs = [name for name in inputs if name in aligned.trees]
         self._constants = {path: value for path, value in aligned.constants.items() if path in aligned.trees}
-        self._makes_cache = signature.parameters[PAST_ARGUMENT].default is not Parameter.empty
+        self._makes_cache = signature.parameters[aligned.cache].default is not Parameter.empty
+        self._uncached = {"use_cache": False} if "use_cache" in signature.parameters else {}
         self._device = next(iter(aligned.donors.values())).device
         cache = _cache(aligned)
-        self._keys = (_logits(aligned, cache), PAST_ARGUMENT if cache is None else cache.path)
+        self._keys = (_logits(aligned, cache), aligned.cache if cache is None else cache.path)
         embeddings = getattr(model, "get_input_embeddings", lambda: None)()
         self.vocabulary = width if embeddings is None else min(width, int(embeddings.weight.shape[0]))
 
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         """Return logits and cache; where the model makes its first cache itself, it is left to do so."""
+        if any("_state" in path.rpartition(".")[2] for path in self._aligned.trees[self._aligned.cache].leaves()):
+            return self._recomputed(inputs, cache)
         torch = require("torch", "torch")
         if cache is None and not self._makes_cache:
             cache = self._empty(inputs["input_ids"].shape[0])
@@ -80,9 +83,27 @@ class EagerDecoder:
         given = {**tokens, **inputs}
         given = {name: given[name].to(self._device) for name in self._inputs if name in given}
         with torch.no_grad():
-            result = self._call(**given, **self._constants, **({} if cache is None else {PAST_ARGUMENT: cache}))
+            result = self._call(**given, **self._constants, **({} if cache is None else {self._aligned.cache: cache}))
         logits, past = (result[int(key) if key.isdigit() else key] for key in self._keys)
         return logits.cpu(), past
+
+    def _recomputed(self, inputs: Mapping[str, Any], before: Any) -> tuple[Any, Any]:
+        """Call the model without a cache on everything so far, which stands in place of the cache.
+
+        In some releases layers with states go on with one token at a time alone, and forget about padding in a batch
+        of one.
+        """
+        torch = require("torch", "torch")
+        given = {name: inputs[name].to(self._device) for name in self._inputs if name in inputs}
+        parts = [given] if before is None else [before, given]
+        whole = {name: torch.cat([part[name] for part in parts], 1) for name in given if name != "attention_mask"}
+        whole |= {name: given[name] for name in given.keys() - whole.keys()}
+        twice = {name: torch.cat([tensor, tensor]) for name, tensor in whole.items()}
+        with torch.no_grad():
+            result = self._call(**twice, **{**self._constants, **self._uncached})
+        key = self._keys[0]
+        batch, new = inputs["input_ids"].shape
+        return result[int(key) if key.isdigit() else key][:batch, -new:].cpu(), whole
 
     def others(self, batch: int, past: int) -> Mapping[str, Any]:
         """Return what a `TextDecoder` is given besides a text, with padding on the right of every second one."""
@@ -96,7 +117,7 @@ class EagerDecoder:
         return {"encoder_hidden_states": states.to(donor.dtype), "encoder_attention_mask": mask}
 
     def _empty(self, batch: int) -> Any:
-        return self._aligned.trees[PAST_ARGUMENT].build(lambda path: self._zeros(path, batch))
+        return self._aligned.trees[self._aligned.cache].build(lambda path: self._zeros(path, batch))
 
     def _zeros(self, path: str, batch: int) -> Any:
         donor, past = self._aligned.donors[path], past_axis(self._aligned, path)

@@ -6,6 +6,7 @@ from typing import Any
 
 from exportcompat.registry import ExportCompatError
 
+from ._align import CACHES
 from ._extras import require
 from ._observer import InputObserver
 
@@ -97,7 +98,7 @@ def _generates(model: Any, calls: list[dict[str, Any]], wanted: bool | None) -> 
     if wanted and not can:
         raise ExportCompatError(f"{type(model).__name__} cannot generate; pass generate=False")
     is_whole = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-    has_cache = any("past_key_values" in call for call in calls)
+    has_cache = any(name in call for name in CACHES for call in calls)
     return can and not has_cache and not is_whole if wanted is None else wanted
 
 

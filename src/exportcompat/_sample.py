@@ -8,7 +8,6 @@ from typing import Any
 
 from ._align import Aligned
 from ._axes import ALL_STATES, PAST, PAST_STATES, SEQUENCE, STATES, TOTAL, Axes, absent_axis
-from ._decoder import PAST_ARGUMENT
 from ._extras import require
 
 _LEAST = 2
@@ -64,7 +63,7 @@ def resized(tensor: Any, sizes: Mapping[int, int]) -> Any:
 def _richness(aligned: Aligned, tensors: Mapping[str, Any]) -> tuple[int, int, int]:
     """Rank a call: first by arguments, a cache not counted, for it can be made of other calls; then by tensors."""
     filled = [path for path, tensor in tensors.items() if tensor.numel()]
-    arguments = {aligned.argument(path) for path in filled} - {PAST_ARGUMENT}
+    arguments = {aligned.argument(path) for path in filled} - {aligned.cache}
     return len(arguments), len(filled), sum(tensors[path].numel() for path in filled)
 
 
@@ -75,8 +74,9 @@ def _sizes(aligned: Aligned, axes: Axes, base: Mapping[str, Any]) -> dict[str, i
     for name, size in {**_measured(axes, aligned.donors), **sizes}.items():
         known = sizes.get(name, 0) * factor
         sizes[name] = known or max(size, _LEAST)
-    if {PAST, SEQUENCE, TOTAL} <= sizes.keys():
-        sizes[TOTAL] = sizes[PAST] + sizes[SEQUENCE]
+    if aligned.is_decoder and {SEQUENCE, TOTAL} <= sizes.keys():
+        # States do not say how long the past is; a mask does.
+        sizes[TOTAL] = sizes.get(PAST, _LEAST) + sizes[SEQUENCE]
     # A cache with a part of the states is neither the first call nor a later one, and nothing in it has size 0 or 1.
     return {**sizes, **{name: size for name, size in _PARTLY.items() if name in sizes and PAST_STATES in sizes}}
 

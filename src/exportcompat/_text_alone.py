@@ -30,9 +30,12 @@ class TextAlone(OnnxDecoder):
 
     def __init__(self, file: OnnxFile, outputs: Sequence[str], aligned: Aligned, axes: Axes) -> None:
         super().__init__(file, outputs)
-        # torch may have made up the names of the cache from the same words.
-        known = {_plain(name): name for name in aligned.names().values()}
-        self._past = {name: known.get(_plain(name), dotted) for name, dotted in self._past.items()}
+        # torch may have made up the names of the cache from the same words, or from those of the argument.
+        cache = {leaf: name for leaf, name in aligned.names().items() if aligned.argument(leaf) == aligned.cache}
+        known = {_plain(word): name for leaf, name in cache.items() for word in (leaf, name)}
+        found = {name: known[_plain(name)] for name in file.inputs if _plain(name) in known}
+        self._past = {**self._past, **found}
+        self._tokens = [name for name in self._tokens if name not in found]
         self._aligned, self._axes = aligned, axes
         self.names = matched(self.inputs, aligned.trees, "the inputs")
 

@@ -14,9 +14,9 @@ from exportcompat.matrix._cases import find_case
 from exportcompat.matrix._prove import is_older
 from exportcompat.matrix._state import State
 
-CASES: tuple[str, ...] = ("llama", "gemma2_window")
-# On the older release two are enough: one has layers of one kind, the other of two.
-CASES += () if is_older() else ("tiny_gpt", "mistral_window", "phi3_longrope", "llama_dynamic")
+CASES: tuple[str, ...] = ("llama", "gemma2_window", "jamba")
+# On the older release three are enough: one has layers of one kind, one of two, and one has states besides.
+CASES += () if is_older() else ("tiny_gpt", "mistral_window", "phi3_longrope", "llama_dynamic", "mamba")
 STORED = 3
 CALLS = STORED + 188
 DECODER = {
@@ -96,6 +96,23 @@ def test_a_stored_call_is_given_back_with_an_empty_cache() -> None:
     assert second["past_key_values"].layers[0].keys.shape == (1, 2, 5, 8)
     assert (first["attention_mask"].shape, second["attention_mask"].shape) == ((1, 5), (1, 6))
     assert second["position_ids"].tolist() == [[5]]
+
+
+@pytest.mark.parametrize(("name", "past"), [("lfm2", 5), ("jamba", 5), ("mamba", 0)])
+def test_the_mask_of_a_stored_call_has_the_length_that_the_cache_tells(name: str, past: int) -> None:
+    """The first layer has a state and no length, and Mamba nothing else; a state takes the mask of new tokens."""
+    observer = watched(find_case(name).decoder().model, prompt())
+    assert observer.infer_arguments(1)["attention_mask"].shape == (1, past + 1)
+    made = observer.infer_arguments()
+    assert made["attention_mask"].shape[1] >= made["input_ids"].shape[1] + 2
+
+
+def test_states_are_named_as_a_past_and_a_present() -> None:
+    model = find_case("mamba").decoder().model
+    inputs, outputs = watched(model, prompt(), 2).interface()
+    leaves = [f"{layer}.{leaf}" for layer in (0, 1) for leaf in ("conv_state", "recurrent_state")]
+    assert inputs == ["input_ids", "attention_mask", *(f"past_key_values.{leaf}" for leaf in leaves)]
+    assert outputs == ["logits", *(f"present.{leaf}" for leaf in leaves)]
 
 
 def test_a_cache_without_a_scope_is_refused_by_name() -> None:
