@@ -10,6 +10,7 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 pytest.importorskip("onnxruntime", reason="the clients run on it")
 
 from exportcompat import export
+from exportcompat._clients import write_configs
 from exportcompat.matrix._cases import find_case
 from exportcompat.matrix._encoder_decoders import make_whole
 
@@ -72,3 +73,11 @@ def test_optimum_generates_the_same_tokens_with_two_files(name: str, client: str
     found = getattr(runtime, client).from_pretrained(tmp_path).generate(**inputs, **settings)
     wanted = whole.generate(**inputs, **settings)
     assert torch.equal(found, wanted) and wanted.shape[1] >= STEPS
+
+
+@pytest.mark.parametrize(("leaf", "is_written"), [("value", True), ("conv_state", False)])
+def test_genai_is_told_of_keys_and_values_alone(leaf: str, is_written: bool, tmp_path: Path) -> None:
+    model = find_case("llama").decoder().model
+    names = ["input_ids", "past_key_values.0.key", f"past_key_values.0.{leaf}"]
+    written = write_configs(model, tmp_path / "model.onnx", names)
+    assert ("genai_config.json" in {file.name for file in written}) is is_written
