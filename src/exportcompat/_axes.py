@@ -27,6 +27,8 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("encoder_attention_mask", 2): {0: BATCH, 1: ALL_STATES},
     ("token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
     ("mm_token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
+    # A row for each image, and not for each text, although `generate` passes some of them with every call.
+    **{(name, 2): {0: f"{name}_0"} for name in ("image_grid_thw", "video_grid_thw", "image_sizes")},
     # Any number of images, or of parts of an image, for each text.
     ("pixel_values", 5): {1: "images"},
     ("pixel_attention_mask", 4): {1: "images"},

@@ -1,5 +1,6 @@
 """Models with images: the snippet of the README, and what a graph does with features that are too many or too few."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ pytest.importorskip("transformers.models.gemma3", reason="the model is one of tr
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import InputObserver, apply_patches
+from exportcompat._eager import EagerDecoder
 from exportcompat._session import OnnxFile
 from exportcompat.matrix._cases import find_case
 from exportcompat.patches._feature_merge import merging, placed
@@ -55,6 +57,25 @@ def test_images_and_types_of_tokens_have_the_axes_of_a_decoder() -> None:
     assert shapes["pixel_values"] == {0: "pixel_values_0", 1: "pixel_values_1"}
     assert shapes["pixel_attention_mask"] == {0: "pixel_attention_mask_0", 1: "pixel_attention_mask_1"}
     assert observer.infer_arguments(1)["pixel_values"].shape[0] == 0
+
+
+@pytest.mark.parametrize("name", [name for name in ("qwen2_vl", "qwen3_5") if find_case(name).exists()])
+def test_as_many_images_as_texts_are_no_batch(name: str) -> None:
+    """Qwen3.5 passes the sizes of the images with every call, and always two of them for two texts."""
+    case = find_case(name).decoder()
+    inputs = {name: case.inputs(case.traced)[name] for name in ("input_ids", "pixel_values", "image_grid_thw")}
+    observer = InputObserver()
+    with apply_patches(), observer(case.model, store_n_calls=STORED):
+        case.model.generate(**inputs, max_new_tokens=STORED)
+    shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    assert (shapes["input_ids"][0], shapes["image_grid_thw"]) == ("batch", {0: "image_grid_thw_0"})
+
+
+def test_a_text_alone_has_no_placeholders_of_images() -> None:
+    model, observer = observed("idefics3")
+    aligned, _ = observer._aligned()
+    known = EagerDecoder(model, "forward", inspect.signature(model.forward), aligned, [], 128)
+    assert known.vocabulary == model.config.image_token_id > 64
 
 
 def test_a_result_does_not_get_the_name_of_an_argument() -> None:
