@@ -192,8 +192,9 @@ class Engine:
         return next(found, value)
 
     def _write(self, patch: Patch) -> None:
-        below = self._stacks.get(patch.slot.key) if self._top(patch.slot) else None
-        self._stacks[patch.slot.key] = [*(below or ()), patch]
+        stack = self._stacks.get(patch.slot.key, []) if self._top(patch.slot) else []
+        # What could not be given back once is still in its place.
+        self._stacks[patch.slot.key] = [*(other for other in stack if other is not patch), patch]
         try:
             patch.slot.write(patch.value)
         except BaseException:
@@ -221,8 +222,11 @@ class Engine:
                 patch.slot.restore(patch.saved)
         except BaseException as error:
             return error
-        stack.remove(patch)
-        if not stack:
+        rest = [other for other in stack if other is not patch]
+        # One step, so that an interrupt leaves no empty stack behind.
+        if rest:
+            self._stacks[patch.slot.key] = rest
+        else:
             del self._stacks[patch.slot.key]
         return None
 

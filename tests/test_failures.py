@@ -209,7 +209,7 @@ def test_an_error_in_the_body_is_the_context_of_a_restore_error(
     with pytest.raises(RestoreError) as caught, apply_patches(registry=registry):
         raise ValueError("from the body")
     assert isinstance(caught.value.__context__, ValueError)
-    ENGINE._patches.clear()
+    ENGINE._stacks.clear()
 
 
 def test_an_inner_scope_does_not_restore_what_an_outer_one_needs(
@@ -268,7 +268,7 @@ def test_an_interrupt_at_any_line_of_the_entry(registry: Registry, before: Any) 
         with pytest.raises(KeyboardInterrupt), interrupted_at(line):
             apply_patches(registry=registry).__enter__()
         assert before.changes() == [], line
-        assert ENGINE._patches == {}, line
+        assert ENGINE._stacks == {}, line
 
 
 def test_an_interrupt_at_any_line_of_the_exit(registry: Registry, before: Any) -> None:
@@ -287,4 +287,4 @@ def test_an_interrupt_at_any_line_of_the_exit(registry: Registry, before: Any) -
         with pytest.raises(KeyboardInterrupt):
             leave(line)
         assert before.changes() == [], line
-        assert ENGINE._patches == {}, line
+        assert ENGINE._stacks == {}, line
