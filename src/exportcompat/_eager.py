@@ -1,6 +1,5 @@
 """The results of the observed model: their names in a file, and the model as an eager decoder with its own cache."""
 
-import re
 from collections.abc import Collection, Mapping
 from inspect import Parameter, Signature
 from typing import Any
@@ -47,16 +46,6 @@ def _logits(aligned: Aligned, cache: Tree | None) -> str:
     return LOGITS if LOGITS in paths else next((path for path in paths if path not in held), paths[0])
 
 
-_PLACEHOLDER = re.compile(r"(image|video|audio|vision)_.*token_(id|index)")
-
-
-def _placeholders(model: Any, ids: range) -> list[int]:
-    """Return those of `ids` that stand for images or sounds; a text alone has none of them, and some models ask."""
-    settings = vars(getattr(model, "config", None) or object)
-    found = [value for name, value in settings.items() if _PLACEHOLDER.fullmatch(name) and type(value) is int]
-    return [value for value in found if value in ids]
-
-
 class EagerDecoder:
     """A model that was observed, called with the tensors of a decoder's interface.
 
@@ -80,8 +69,7 @@ class EagerDecoder:
         cache = _cache(aligned)
         self._keys = (_logits(aligned, cache), aligned.cache if cache is None else cache.path)
         embeddings = getattr(model, "get_input_embeddings", lambda: None)()
-        rows = width if embeddings is None else min(width, int(embeddings.weight.shape[0]))
-        self.vocabulary = min([rows, *_placeholders(model, range(rows // 2, rows))])
+        self.vocabulary = width if embeddings is None else min(width, int(embeddings.weight.shape[0]))
 
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         """Return logits and cache; where the model makes its first cache itself, it is left to do so."""

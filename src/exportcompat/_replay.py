@@ -121,7 +121,8 @@ def _scheduled(
 ) -> Iterator[Discrepancy]:
     from exportcompat.patches.torch_export_module_state import kept
 
-    decoder = TextAlone(file, list(names.values()), observed.aligned, observed.axes)
+    config = getattr(observed.model, "config", None)
+    decoder = TextAlone(file, list(names.values()), config, observed.aligned, observed.axes)
     logits = next(leaf for leaf, name in names.items() if name == LOGITS)
     width = next(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors

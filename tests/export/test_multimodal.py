@@ -1,7 +1,7 @@
 """Models with images: the snippet of the README, and what a graph does with features that are too many or too few."""
 
-import inspect
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +11,8 @@ pytest.importorskip("transformers.models.gemma3", reason="the model is one of tr
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import InputObserver, apply_patches
-from exportcompat._eager import EagerDecoder
 from exportcompat._session import OnnxFile
+from exportcompat._text_alone import TextAlone
 from exportcompat.matrix._cases import find_case
 from exportcompat.patches._feature_merge import merging, placed
 
@@ -71,17 +71,22 @@ def test_as_many_images_as_texts_are_no_batch(name: str) -> None:
     assert (shapes["input_ids"][0], shapes["image_grid_thw"]) == ("batch", {0: "image_grid_thw_0"})
 
 
-def test_a_text_alone_has_no_placeholders_of_images() -> None:
-    model, observer = observed("idefics3")
-    aligned, _ = observer._aligned()
-    known = EagerDecoder(model, "forward", inspect.signature(model.forward), aligned, [], 128)
-    assert known.vocabulary == model.config.image_token_id > 64
+def test_a_text_alone_has_no_placeholders_of_images(tmp_path: Path) -> None:
+    class Sum(torch.nn.Module):
+        def forward(self, input_ids: Any) -> Any:
+            return input_ids[..., None] * torch.ones(2)
 
-
-def test_a_result_does_not_get_the_name_of_an_argument() -> None:
-    _, observer = observed("qwen2_audio")
-    inputs, outputs = observer.interface()
-    assert set(inputs).isdisjoint(outputs)
+    tokens, path = torch.tensor([[3, 9, 5]]), tmp_path / "model.onnx"
+    torch.onnx.export(
+        Sum(), (tokens,), str(path), input_names=["input_ids"], output_names=["logits"], dynamo=True, verbose=False
+    )
+    config = SimpleNamespace(image_token_id=9, vision_start_token_id=3, video_token_index=None, bos_token_id=5)
+    observer = InputObserver()
+    with observer(Sum()) as watching:
+        watching._model(tokens)
+    decoder = TextAlone(OnnxFile(path), ["logits"], config, *observer._aligned())
+    assert decoder({"input_ids": tokens}, {})[0][..., 0].tolist() == [[4, 4, 5]]
+    assert tokens.tolist() == [[4, 4, 5]]
 
 
 MASK = torch.tensor([[True, False, True], [False, True, False]])
