@@ -104,7 +104,7 @@ def align(records: list[Record], signature: Signature, missing: Mapping[str, Any
             "the calls are those of an encoder-decoder as a whole; all but the first ignore `encoder_outputs`, and a "
             "graph cannot: observe and export exportcompat.TextDecoder(model) and model.get_encoder()"
         )
-    calls = [_tensors(part, missing) for part in inputs]
+    calls = [_without_sizes(_tensors(part, missing), trees) for part in inputs]
     if is_decoder:
         trees = {**trees, **_completed(calls, trees, signature)}
     trees = {name: trees[name] for name in _ordered(trees, signature)}
@@ -198,6 +198,12 @@ def _tensors(part: Part, missing: Mapping[str, Any]) -> dict[str, Any]:
     absent = {name: value for name, value in missing.items() if name not in part.trees}
     extra = {path: leaf for name, value in absent.items() for path, leaf in flatten(name, value)[1].items()}
     return {**part.tensors, **extra}
+
+
+def _without_sizes(call: dict[str, Any], trees: Mapping[str, Tree]) -> dict[str, Any]:
+    """Return a call without the sizes of images that it does not have: to 4.57 `generate` passes them on."""
+    is_text = "pixel_values" in trees and "pixel_values" not in call
+    return {path: tensor for path, tensor in call.items() if not is_text or path != "image_sizes"}
 
 
 def _completed(calls: list[dict[str, Any]], trees: Mapping[str, Tree], signature: Signature) -> dict[str, Tree]:
