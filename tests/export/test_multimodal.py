@@ -17,6 +17,7 @@ from exportcompat.matrix._cases import find_case
 from exportcompat.patches._feature_merge import merging, placed
 
 STORED = 3
+Module: Any = torch.nn.Module
 
 
 def observed(name: str) -> tuple[Any, InputObserver]:
@@ -72,7 +73,7 @@ def test_as_many_images_as_texts_are_no_batch(name: str) -> None:
 
 
 def test_a_text_alone_has_no_placeholders_of_images(tmp_path: Path) -> None:
-    class Sum(torch.nn.Module):
+    class Sum(Module):
         def forward(self, input_ids: Any) -> Any:
             return input_ids[..., None] * torch.ones(2)
 
