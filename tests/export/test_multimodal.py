@@ -73,7 +73,7 @@ def test_as_many_images_as_texts_are_no_batch(name: str) -> None:
 
 
 def test_a_text_alone_has_no_placeholders_of_images(tmp_path: Path) -> None:
-    class Sum(Module):
+    class Sum(Module):  # type: ignore[misc]
         def forward(self, input_ids: Any) -> Any:
             return input_ids[..., None] * torch.ones(2)
 
