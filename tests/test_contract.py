@@ -209,7 +209,7 @@ from exportcompat import apply_patches
 from exportcompat.registry._scope import ENGINE
 with apply_patches() as report:
     held = len(list(ENGINE.patches()))
-print(count > 150, held > 500, report.drifted, list(ENGINE.patches()))
+print(count > 150, held > 150, report.drifted, list(ENGINE.patches()))
 """
 
 
