@@ -32,7 +32,7 @@ def tests(session: nox.Session, transformers: str) -> None:
     """Run all tests against the built wheel; arguments go to pytest."""
     install(session, transformers, *TEST_TOOLS, *CLIENTS[transformers])
     shipped = build(session, tools=False)
-    arguments = session.posargs or ["-n", "2", "--dist", "worksteal", "--timeout", "600", "tests"]
+    arguments = session.posargs or ["-n", "2", "--dist", "worksteal", "--timeout", "600", "--durations", "25", "tests"]
     run_python(session, "-m", "pytest", *arguments, env={"EXPORTCOMPAT_WHEEL": str(shipped)})
 
 

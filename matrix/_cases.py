@@ -3,9 +3,9 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -64,6 +64,8 @@ class Case:
         exclude: ids of specs that are left out, for a user who does without them.
         around: makes a context in which the case is exported.
         compare: compares a file with eager, given what makes the model anew.
+        write: writes the file, given the decoder, the path and the ids of the specs that are applied; None for plain
+            `torch.onnx.export` with the decoder's own axes and names.
         sources: files of the matrix that make it, beside those that every case depends on.
     """
 
@@ -75,6 +77,7 @@ class Case:
     exclude: tuple[str, ...] = ()
     around: Callable[[], AbstractContextManager[None]] = nullcontext
     compare: "Callable[[Path, Callable[[], Any]], list[Discrepancy]]" = compare_decoder
+    write: Callable[[Any, Path, Collection[str]], None] | None = None
     sources: tuple[str, ...] = ()
 
     def decoder(self) -> Any:
@@ -159,7 +162,12 @@ def _make_states_encoder(name: str) -> "Forward":
     return make_states_encoder(name)
 
 
-_PAIR = str(Path(exportcompat.__path__[0]) / "_pair.py")
+def _package(name: str) -> str:
+    """Return the path of a module of the package."""
+    return str(Path(exportcompat.__path__[0]) / f"{name}.py")
+
+
+_PAIR = _package("_pair")
 """The module in which the decoder of an encoder-decoder is exported."""
 
 
@@ -375,6 +383,24 @@ def _with_media() -> Iterator[Case]:
         yield Case(name, title, make, has, compare=_compare_media, sources=("_multimodal.py",))
 
 
+def _write_whole(subject: Any, path: Path, applied: Collection[str]) -> None:
+    from ._whole_way import export_whole
+
+    export_whole(subject, path, applied)
+
+
+def _compare_whole(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+    from ._whole_way import compare_whole
+
+    return compare_whole(path, make)
+
+
+_WAY = (
+    *("_align", "_axes", "_eager", "_export", "_finish", "_observe", "_observer"),
+    *("_replay", "_sample", "_text_alone", "_tree"),
+)
+"""The modules of the package that `export` goes through, beside those that every result depends on."""
+
 CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kimi_linear")
 """Models with layers that go through a text in chunks of 64 tokens, which no configuration makes less."""
 
@@ -396,7 +422,33 @@ def _models() -> Iterator[Case]:
             yield Case(name + suffix, title + note, make, partial(exists, name), is_shown, compare=compare)
 
 
-_ALL = (
+_WHOLE = {
+    "llama": "keys and values",
+    "gemma2_window": "keys and values, of which some slide",
+    "phi3_longrope": "a rope that depends on the length",
+    "mamba": "states alone",
+    "jamba": "states, and keys and values",
+    "bert": "no cache",
+    "llava": "images, and keys and values",
+    "qwen2_5_vl": "images of their own sizes, and keys and values",
+}
+"""Models that stand for what `export` has to find out of a model."""
+
+
+def _by_export(case: Case, what: str) -> Case:
+    """Return a case that goes by `exportcompat.export`."""
+    return replace(
+        case,
+        name=f"{case.name}_export",
+        title=f"{case.title}, by `export`: {what}",
+        shown=False,
+        compare=_compare_whole,
+        write=_write_whole,
+        sources=(*case.sources, "_whole_way.py", *map(_package, _WAY)),
+    )
+
+
+_BASES = (
     Case("tiny_gpt", "tiny GPT (plain torch)", make_tiny_gpt, shown=True),
     *_models(),
     Case("llama_static", "Llama, cache of fixed size", partial(make_static, "llama")),
@@ -441,6 +493,7 @@ _ALL = (
     Case("checking_gpt", "tiny GPT that checks the elements of a tensor", partial(make_tiny_gpt, "checking")),
     Case("vmap_gpt", "tiny GPT, mask by vmap", partial(make_tiny_gpt, "vmap")),
 )
+_ALL = (*_BASES, *(_by_export(case, _WHOLE[case.name]) for case in _BASES if case.name in _WHOLE))
 CASES: Mapping[str, Case] = {case.name: case for case in _ALL}
 
 

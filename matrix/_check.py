@@ -104,7 +104,7 @@ def check(
         scope: AbstractContextManager[Any] = apply_patches(exclude=exclude) if patched else nullcontext()
         try:
             with case.around(), scope as report, captures() as graphs:
-                export(decoder, sample, path)
+                _write(case, decoder, sample, path, report)
         except Exception as error:
             seconds = time.perf_counter() - begin
             return Outcome(case.name, str(sample), "fails", [first_line(error)], None, 0, seconds, *_specs(report))
@@ -116,6 +116,14 @@ def check(
     difference = max((call.absolute for call in calls), default=None)
     found = "wrong" if problems else "works"
     return Outcome(case.name, str(sample), found, problems, difference, len(calls), seconds, *_specs(report))
+
+
+def _write(case: Case, decoder: Decoder, sample: Sample, path: Path, report: PatchReport | None) -> None:
+    """Export as the case wants it, inside a scope with this report."""
+    if case.write is None:
+        export(decoder, sample, path)
+    else:
+        case.write(decoder, path, _specs(report)[0])
 
 
 def _specs(report: PatchReport | None) -> tuple[list[str], list[str]]:
@@ -136,8 +144,9 @@ def _compare(case: Case, path: Path) -> tuple[list[Discrepancy], list[str]]:
 def _second(case: Case, decoder: Decoder, sample: Sample, first: str, exclude: list[str] | None) -> list[str]:
     """Export once more, until torch has captured the model: what comes then knows nothing of the first time."""
     try:
-        with case.around(), nullcontext() if exclude is None else apply_patches(exclude=exclude), captures(stop=True):
-            export(decoder, sample, Path("unused.onnx"))
+        scope: AbstractContextManager[Any] = nullcontext() if exclude is None else apply_patches(exclude=exclude)
+        with case.around(), scope as report, captures(stop=True):
+            _write(case, decoder, sample, Path("unused.onnx"), report)
     except Captured as found:
         return [] if found.text == first else ["a second export captures another graph"]
     except Exception as error:

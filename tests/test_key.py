@@ -119,6 +119,17 @@ def test_versions_and_cases_do() -> None:
     assert len({before, *(key(case, VERSIONS, ROW) for case in others)}) == 5
 
 
+def test_what_export_goes_through_makes_old_what_goes_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other cases bring their own axes and names, and do not depend on it."""
+    whole, source = CASES["llama_export"], _key._source
+    before = key(whole, VERSIONS, ROW), key(LLAMA, VERSIONS, ROW)
+    _key._definition.cache_clear()
+    monkeypatch.setattr(_key, "_source", lambda path: "changed" if path.name == "_align.py" else source(path))
+    after = key(whole, VERSIONS, ROW), key(LLAMA, VERSIONS, ROW)
+    _key._definition.cache_clear()
+    assert (after[0] == before[0], after[1] == before[1]) == (False, True)
+
+
 def test_settings_do(monkeypatch: pytest.MonkeyPatch) -> None:
     before, other = key(LLAMA, VERSIONS, ROW), key(CASES["gemma"], VERSIONS, ROW)
     monkeypatch.setattr(_key, "SETTINGS", {**SETTINGS, "llama": ("Llama", "Llama", {"hidden_size": 48})})

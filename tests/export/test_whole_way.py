@@ -1,0 +1,53 @@
+"""Cases that go by `export` find out by themselves whether what it found holds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="an export needs torch")
+pytest.importorskip("transformers", reason="the cases are models of transformers")
+pytest.importorskip("onnxruntime", reason="the file is run")
+
+from exportcompat.matrix._cases import CASES, find_case
+from exportcompat.matrix._check import check
+from exportcompat.matrix._decoders import Sample
+from exportcompat.matrix._whole_way import compare_whole, prompt
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("llama", {"input_ids", "attention_mask"}), ("llava", {"input_ids", "attention_mask", "pixel_values"})],
+)
+def test_a_prompt_has_what_a_user_has_and_no_cache(name: str, arguments: set[str]) -> None:
+    given = prompt(find_case(name).decoder())
+    assert set(given) == arguments
+    assert given["attention_mask"].shape == given["input_ids"].shape
+
+
+def test_a_file_works_for_its_model_and_for_no_other(tmp_path: Path) -> None:
+    case, path = find_case("bert_export"), tmp_path / "model.onnx"
+    assert case.write is not None
+    case.write(case.decoder(), path, ())
+    rows = compare_whole(path, case.decoder)
+    assert len({row.inputs["input_ids"] for row in rows}) > 5
+    assert all(row.success for row in rows), rows
+
+    def changed() -> Any:
+        subject = case.decoder()
+        subject.model.embeddings.word_embeddings.weight.data *= -1.0
+        return subject
+
+    assert not any(row.success for row in compare_whole(path, changed))
+
+
+def test_without_patches_export_applies_none() -> None:
+    outcome = check(find_case("llama_export"), Sample(), patched=False)
+    assert (outcome.state, outcome.applied) == ("fails", [])
+    assert "apply_patches()" in outcome.problems[0]
+
+
+def test_each_has_the_models_of_the_case_that_it_stands_for() -> None:
+    whole = [case for case in CASES.values() if case.write]
+    assert len(whole) > 5
+    assert all(case.make is CASES[case.name.removesuffix("_export")].make for case in whole)
