@@ -218,19 +218,22 @@ def _encoders() -> Iterator[Case]:
     for name, title in titles.items():
         exists = partial(_has_model, name) if name != "clip" else _has_clip_of_any_size
         yield _forward_case(name, title, partial(_make_forward, "_encoders", name), "_encoders.py", exists=exists)
-    make, files = partial(_make_forward, "_speech", "vits"), ("_encoders.py", "_speech.py")
-    yield _forward_case("vits", "VITS, texts of several lengths", make, *files, exists=partial(_has_model, "vits"))
-    models = {
-        "swin": "Swin",
-        "swinv2": "Swin v2",
-        "donut": "Donut's encoder",
-        "focalnet": "FocalNet",
-        "rt_detr": "RT-DETR",
-    }
-    for name, title in models.items():
-        make, files = partial(_make_forward, "_images", name), ("_encoders.py", "_images.py")
-        has_model, text = partial(_has_model, name), f"{title}, images of several sizes"
-        yield _forward_case(name, text, make, *files, exists=has_model)
+    make, exists = partial(_make_forward, "_speech", "vits"), partial(_has_model, "vits")
+    files: tuple[str, ...] = ("_encoders.py", "_speech.py")
+    yield _forward_case("vits", "VITS, texts of several lengths", make, *files, exists=exists)
+    files = ("_encoders.py", "_images.py")
+    for name, title in _SIZED.items():
+        yield _sized_case("_images", name, title, *files)
+    for name, title in {"mobilevit": "MobileViT", "beit": "BEiT, relative positions"}.items():
+        yield _sized_case("_resized", name, title, *files, "_resized.py")
+
+
+_SIZED = {"swin": "Swin", "swinv2": "Swin v2", "donut": "Donut's encoder", "focalnet": "FocalNet", "rt_detr": "RT-DETR"}
+
+
+def _sized_case(module: str, name: str, title: str, *files: str) -> Case:
+    make, has_model = partial(_make_forward, module, name), partial(_has_model, name)
+    return _forward_case(name, f"{title}, images of several sizes", make, *files, exists=has_model)
 
 
 def _has_model(name: str) -> bool:

@@ -34,6 +34,7 @@ SLOW = (
     "lighton-ocr-squares",
     "mistral3-squares",
     "next-video-frames",
+    "resized-patches",
 )
 """Specs that `prove` and the matrix show, and the tests do not: they would take too long."""
 
