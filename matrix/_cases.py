@@ -399,7 +399,7 @@ def _compare_whole(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
 
 
 _WAY = (
-    *("_align", "_axes", "_eager", "_export", "_finish", "_observe", "_observer"),
+    *("_align", "_axes", "_eager", "_export", "_finish", "_growing", "_observe", "_observer"),
     *("_replay", "_sample", "_text_alone", "_tree"),
 )
 """The modules of the package that `export` goes through, beside those that every result depends on."""

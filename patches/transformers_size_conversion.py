@@ -4,7 +4,7 @@ Symptom: a file for images of the traced size alone, which stops in ONNX Runtime
 positions); or torch tries a slower way to capture the model, after a first that has failed.
 Cause: `torch_int(x)` is `int(x)` in every case that is not `torch.jit.trace`, and `int` of a symbolic size is the size
 of the sample.
-What is done: a symbolic size stays what it is, as it is whole already.
+What is done: a symbolic size stays what it is, as it is whole already. BEiT of 4.48 and before is right without.
 Can go: when `torch_int` knows `torch.SymInt`.
 """
 
@@ -30,7 +30,7 @@ SPECS = (
         id="size-conversion",
         targets=("imported(transformers.utils.generic:torch_int)",),
         replacement=f"{__name__}:kept",
-        requires=("transformers>=4.44", "torch>=2.6"),
+        requires=("transformers>=4.49", "torch>=2.6"),
         reason="`torch_int` makes a constant of a dynamic size: files for images of one size.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/utils/generic.py",),
         proofs=("beit",),

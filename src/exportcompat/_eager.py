@@ -8,6 +8,7 @@ from ._align import Aligned
 from ._axes import past_axis
 from ._decoder import LOGITS, present_name
 from ._extras import require
+from ._growing import has_fixed_cache
 from ._tree import Tree
 
 _STATES, _PADDING = 11, 3
@@ -64,6 +65,8 @@ class EagerDecoder:
         self._inputs = [name for name in inputs if name in aligned.trees]
         self._constants = {path: value for path, value in aligned.constants.items() if path in aligned.trees}
         self._makes_cache = signature.parameters[aligned.cache].default is not Parameter.empty
+        has_states = any("_state" in path.rpartition(".")[2] for path in aligned.trees[aligned.cache].leaves())
+        self._is_recomputed = has_states or has_fixed_cache(model)
         self._uncached = {"use_cache": False} if "use_cache" in signature.parameters else {}
         self._device = next(iter(aligned.donors.values())).device
         cache = _cache(aligned)
@@ -73,7 +76,7 @@ class EagerDecoder:
 
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         """Return logits and cache; where the model makes its first cache itself, it is left to do so."""
-        if any("_state" in path.rpartition(".")[2] for path in self._aligned.trees[self._aligned.cache].leaves()):
+        if self._is_recomputed:
             return self._recomputed(inputs, cache)
         torch = require("torch", "torch")
         if cache is None and not self._makes_cache:
@@ -91,7 +94,7 @@ class EagerDecoder:
         """Call the model without a cache on everything so far, which stands in place of the cache.
 
         In some releases layers with states go on with one token at a time alone, and forget about padding in a batch
-        of one.
+        of one. Models with sliding layers that want a cache of fixed size are wrong with a growing one past the window.
         """
         torch = require("torch", "torch")
         given = {name: inputs[name].to(self._device) for name in self._inputs if name in inputs}

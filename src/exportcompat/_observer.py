@@ -19,6 +19,7 @@ from ._align import Aligned, align
 from ._axes import Axes, name_axes
 from ._discrepancy import Discrepancies
 from ._extras import require
+from ._growing import growing_cache
 from ._record import DERIVED, TRIMMING, Record, bound, is_default, kept_tokens, names_of, take, take_result
 from ._replay import Observed, replay, tensor_outputs
 from ._rope_index import with_positions
@@ -65,8 +66,9 @@ class InputObserver:
     def __call__(self, model: Any, store_n_calls: int = 3, method_name: str = "forward") -> "Iterator[InputObserver]":
         """Store the first calls of a method that return; a call that raises is not stored, and raises as before.
 
-        The model is afterwards exactly as it was. Observers of other models, or of parts of this one, may be active
-        at the same time. Further uses add to the stored calls.
+        The model is afterwards exactly as it was. Meanwhile its `generate` has a cache that grows where the model's
+        configuration wants one of fixed size for sliding layers (Gemma2 and others to transformers 4.52). Observers of
+        other models, or of parts of this one, may be active at the same time. Further uses add to the stored calls.
 
         Args:
             model: an `nn.Module`; the same one in every use. A `TextDecoder` stands for its part of a whole model.
@@ -82,7 +84,8 @@ class InputObserver:
         before = vars(watched).get(method_name, Parameter.empty)
         vars(watched)[method_name] = self._watching(watched, before, limit)
         try:
-            yield self
+            with growing_cache(watched):
+                yield self
         finally:
             if before is Parameter.empty:
                 vars(watched).pop(method_name, None)

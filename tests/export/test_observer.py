@@ -441,3 +441,37 @@ def test_positions_that_a_forward_would_walk_for_are_stored_with_its_call() -> N
     assert with_positions(model, later)["position_ids"].tolist() == [[[4], [6]]] * 3
     assert "position_ids" not in with_positions(Two(), {"input_ids": tokens})
     assert shapes(observed(model, {"input_ids": tokens}).infer_arguments(0))["position_ids"] == (3, 2, 5)
+
+
+class Settings:
+    """A configuration; some releases have a default of the class."""
+
+    cache_implementation: Any = "hybrid"
+
+    def __init__(self, **given: Any) -> None:
+        vars(self).update(given)
+
+
+@pytest.mark.parametrize("wanted", ["hybrid", "sliding_window", "static", None])
+def test_a_cache_of_fixed_size_is_not_made_while_it_is_observed(wanted: str | None) -> None:
+    """Gemma2 to 4.52 generates with a cache that has room for one length; who wants `static` gets it."""
+    model = Picky()
+    model.generation_config, model.config = Settings(cache_implementation=wanted), Settings(text_config=Settings())
+    places = (model.generation_config, model.config, model.config.text_config)
+    before = [dict(vars(place)) for place in places]
+    with InputObserver()(model):
+        assert [place.cache_implementation for place in places] == [wanted if wanted == "static" else None, None, None]
+    assert [vars(place) for place in places] == before
+    assert [place.cache_implementation for place in places] == [wanted, "hybrid", "hybrid"]
+
+
+def test_what_is_behind_the_last_token_is_no_input() -> None:
+    class Counting(Module):
+        def forward(self, input_ids: Any, last_cache_position: int = 0) -> Any:
+            return input_ids + 0
+
+    observer, model = InputObserver(), Counting()
+    with observer(model):
+        model(torch.ones(2, 5, dtype=torch.int64), last_cache_position=5)
+        model(torch.ones(2, 6, dtype=torch.int64), last_cache_position=6)
+    assert list(observer.infer_arguments()) == ["input_ids"]
