@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,17 @@ def write_text(path: Path, text: str) -> None:
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(text, "utf-8", newline="")
     part.replace(path)
+
+
+def held(folder: Path) -> AbstractContextManager[Any]:
+    """Return a lock on the files of a folder; other processes wait in `with` until it is free.
+
+    Raises:
+        MissingExtraError: filelock is not installed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock: AbstractContextManager[Any] = require("filelock", "all").FileLock(folder / ".lock")
+    return lock
 
 
 def parse_toml(text: str) -> dict[str, Any]:

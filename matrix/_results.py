@@ -15,7 +15,7 @@ from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
 from ._cases import Case
-from ._files import write_results
+from ._files import held, write_results
 from ._key import key
 
 SCHEMA = 2
@@ -75,12 +75,9 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        content = _read(path)
-        self.rows: dict[str, Row] = content.get("cases", {})
-        self._environments = {
-            name: Installed(item["python"], tuple(item["packages"]))
-            for name, item in content.get("environments", {}).items()
-        }
+        self.rows: dict[str, Row] = {}
+        self._environments: dict[str, Installed] = {}
+        self._read()
 
     def is_current(self, case: Case, installed: Installed | None = None) -> bool:
         """Say whether there is a result, and all that it depends on is as it was.
@@ -99,9 +96,18 @@ class Results:
         """Add a result and write the file. What worked before and does not now, is marked with what it was."""
         made = {"key": key(case, installed.versions, row), "date": time.strftime("%Y-%m-%d")}
         new = {**row, **made, "environment": installed.digest}
-        self.rows[case.name] = marked(new, self.rows.get(case.name, {}))
-        self._environments[installed.digest] = installed
-        self._write(installed.versions)
+        with held(self.path.parent):
+            # Another process may have added results since this one read the file.
+            self._read()
+            self.rows[case.name] = marked(new, self.rows.get(case.name, {}))
+            self._environments[installed.digest] = installed
+            self._write(installed.versions)
+
+    def _read(self) -> None:
+        content = _read(self.path)
+        self.rows |= content.get("cases", {})
+        for name, item in content.get("environments", {}).items():
+            self._environments[name] = Installed(item["python"], tuple(item["packages"]))
 
     def _write(self, versions: Mapping[str, str]) -> None:
         content = {

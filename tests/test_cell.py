@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,21 @@ def test_a_file_that_was_cut_short_is_checked_again(path: Path, cut: int) -> Non
     assert not fresh.is_current(LLAMA)
     fresh.add(LLAMA, ROW, INSTALLED)
     assert Results(path).is_current(LLAMA)
+
+
+def test_two_runs_of_one_cell_lose_no_result(path: Path) -> None:
+    first, second = Results(path), Results(path)
+    first.add(LLAMA, ROW, INSTALLED)
+    second.add(GPT, ROW, INSTALLED)
+    first.add(CASES["bert"], ROW, INSTALLED)
+    assert sorted(Results(path).rows) == ["bert", "llama", "tiny_gpt"]
+
+
+def test_runs_of_one_cell_wait_for_each_other(path: Path) -> None:
+    names = list(CASES)[:24]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: Results(path).add(CASES[name], ROW, INSTALLED), names))
+    assert set(Results(path).rows) == set(names)
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 99, "cases": {}}', '"text"'])
