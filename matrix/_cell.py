@@ -12,7 +12,8 @@ from exportcompat.registry import ExportCompatError
 from ._axes import exclusion
 from ._cases import CASES, Case
 from ._jobs import USUAL, Limits, run_jobs
-from ._results import BROKEN, PACKAGES, WORKS, Installed, Results, file_name
+from ._results import PACKAGES, Installed, Results, file_name
+from ._states import BROKEN, WORKS
 
 
 def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, limits: Limits = USUAL) -> int:

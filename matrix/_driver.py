@@ -16,7 +16,8 @@ from exportcompat.registry import ExportCompatError
 from ._cases import Case
 from ._cells import Cell
 from ._environments import Environments, InstallError
-from ._results import CHECKED, Installed, Results, file_name
+from ._results import Installed, Results, file_name
+from ._states import CHECKED
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Any
 from exportcompat.registry import ExportCompatError
 
 from ._files import write_text
-from ._report_data import STATES, UNTESTED, Cell, newest_date, page_data, read_cells, records, titles
+from ._report_data import Cell, newest_date, page_data, read_cells, records, titles
+from ._states import STATES, UNTESTED
 from ._summary import summary
 
 _TEMPLATE = Path(__file__).with_name("report.html")

@@ -13,12 +13,11 @@ from exportcompat.registry import ExportCompatError
 
 from ._axes import releases
 from ._cases import CASES
-from ._results import PACKAGES, WORKS, file_name, read_results
-from ._summary import NOT_THERE
+from ._results import PACKAGES, file_name, read_results
+from ._states import NOT_THERE, STATES, UNTESTED, WORKS
 
 Record = dict[str, Any]
 
-UNTESTED = "untested"
 FIELDS = (
     "case",
     "transformers",
@@ -41,34 +40,6 @@ FIELDS = (
     "environment",
 )
 """What a row of the page holds, in this order."""
-
-
-@dataclass(frozen=True)
-class State:
-    """What a result can be.
-
-    Attributes:
-        name: as in `results.schema.json`.
-        letter: for narrow tables.
-        meaning: for people.
-    """
-
-    name: str
-    letter: str
-    meaning: str
-
-
-STATES = (
-    State("wrong", "W", "exports, with wrong numbers"),
-    State("fails", "F", "does not export with patches"),
-    State("uninstallable", "I", "cannot be installed together"),
-    State("unsupported", "U", "transformers itself cannot run it"),
-    State("patched", "P", "works with patches"),
-    State("native", "N", "works without patches"),
-    State("absent", "A", "transformers has no such model"),
-    State(UNTESTED, "·", "there is no result"),
-)
-"""The worst first: where several results are shown as one, it is the first of these."""
 
 
 @dataclass(frozen=True)

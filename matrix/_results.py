@@ -17,11 +17,9 @@ from exportcompat.registry import ExportCompatError
 from ._cases import Case
 from ._files import held, write_results
 from ._key import key
+from ._states import WORKS
 
 SCHEMA = 2
-WORKS = ("native", "patched")
-BROKEN = ("wrong", "fails")
-CHECKED = (*WORKS, *BROKEN)
 PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
 
 Row = dict[str, Any]

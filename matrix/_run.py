@@ -14,9 +14,7 @@ from ._cell import chosen
 from ._cells import Cell, all_cells, choose, default_cells, shard
 from ._driver import Options, Task, cell_process, plan_task, regressions, results_of, run_tasks
 from ._environments import Environments
-from ._results import BROKEN
-
-_STATES = ("native", "patched", "wrong", "fails", "absent", "unsupported", "untested", "uninstallable")
+from ._states import BROKEN, STATES, UNTESTED
 
 
 def run_matrix(arguments: argparse.Namespace) -> int:
@@ -97,12 +95,12 @@ def _listed(tasks: Sequence[Task], *, as_json: bool) -> Iterator[str]:
 
 def _overview(tasks: Sequence[Task], options: Options) -> Iterator[str]:
     """Yield a table with the number of cases in each state, and a line for each case that does not work."""
-    rows, broken = [], []
+    rows, broken, names = [], [], [state.name for state in STATES]
     for task in tasks:
         found = results_of(task.cell, options.results).rows
-        states = {case.name: found.get(case.name, {}).get("state", "untested") for case in task.cases}
-        counts = [str(list(states.values()).count(state) or "") for state in _STATES]
+        states = {case.name: found.get(case.name, {}).get("state", UNTESTED) for case in task.cases}
+        counts = [str(list(states.values()).count(state) or "") for state in names]
         rows.append((task.cell.transformers, task.cell.torch, *counts))
         bad = [name for name, state in states.items() if state in BROKEN]
         broken += [f"{task.cell}, {name}: {states[name]}: {found[name]['problems'][0][:150]}" for name in bad]
-    yield from ["", *table([("TRANSFORMERS", "TORCH", *map(str.upper, _STATES)), *rows]), "", *broken]
+    yield from ["", *table([("TRANSFORMERS", "TORCH", *map(str.upper, names)), *rows]), "", *broken]

@@ -5,10 +5,8 @@ from typing import Any
 
 from packaging.version import Version
 
-from ._results import WORKS, read_results
-
-NOT_THERE = ("absent", "unsupported", "untested", "uninstallable")
-"""States of a case in which nothing was found out about it."""
+from ._results import read_results
+from ._states import NOT_THERE, WORKS
 
 
 def summary(folder: Path) -> str:

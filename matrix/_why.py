@@ -1,6 +1,6 @@
 """One result in words: how a case is on given versions, why, and how to see it again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,8 @@ from exportcompat.registry import ExportCompatError
 
 from ._cases import CASES
 from ._results import Installed, Results, file_name, read_results
+from ._states import STATES
 
-_MEANING: Mapping[str, str] = {
-    "native": "works without patches and with them",
-    "patched": "works with patches only",
-    "wrong": "exports, and the file is not right",
-    "fails": "gives no graph",
-    "absent": "this transformers has no such model",
-    "unsupported": "this transformers cannot make the model",
-    "untested": "is not run",
-    "uninstallable": "these versions cannot be installed together",
-}
 _NEAR = 3
 """Cells that are named where the one asked for has no result."""
 
@@ -56,7 +47,7 @@ def _facts(row: dict[str, Any], content: dict[str, Any], is_current: bool) -> It
     found = content["environments"][row["environment"]]
     versions = Installed(found["python"], tuple(found["packages"])).versions
     plain = row.get("plain", {"state": "", "problem": ""})
-    yield "state", f"{row['state']}: {_MEANING[row['state']]}"
+    yield "state", next(f"{state.name}: {state.meaning}" for state in STATES if state.name == row["state"])
     yield "before", row.get("was", "")
     yield from (("problem", text) for text in row["problems"])
     yield "unpatched", ": ".join(filter(None, (plain["state"], plain["problem"])))

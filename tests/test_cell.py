@@ -221,7 +221,7 @@ def test_a_killed_cell_loses_the_case_in_flight_only(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert any(line.startswith("patched") for line in process.stdout)
         process.kill()
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*.json")
     results, installed = Results(path), Installed.here()
     assert results.is_current(GPT, installed) and not results.is_current(LLAMA, installed)
 

@@ -13,7 +13,7 @@ import pytest
 from exportcompat.matrix import _report_data as data_module
 from exportcompat.matrix._cases import CASES
 from exportcompat.matrix._report import write_report
-from exportcompat.matrix._report_data import STATES
+from exportcompat.matrix._states import STATES
 from exportcompat.registry import ExportCompatError
 
 pytest.importorskip("fastjsonschema", reason="result files are checked with it")
