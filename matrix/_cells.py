@@ -41,6 +41,7 @@ def all_cells() -> list[Cell]:
     some, one = [*last_patches("transformers"), *rules["changed"]], rules["torch"]
     cells = [_cell(text, one) for text in some]
     cells += [_cell(text, torch) for text in rules["transformers"] for torch in last_patches("torch")]
+    cells += [_cell(*pair) for pair in rules["season"]]
     return _sorted([*cells, *_ends()])
 
 

@@ -16,6 +16,7 @@ def test_every_minor_every_torch_and_every_end_is_a_cell() -> None:
     assert {Cell(text, "2.13.0") for text in last_patches("transformers")} <= cells
     assert {Cell(text, torch) for text in ("4.57.6", "5.23.0") for torch in last_patches("torch")} <= cells
     assert {Cell(text, "2.13.0") for text in ("4.53.0", "5.20.1", "4.57.2")} <= cells
+    assert {Cell("4.48.3", "2.6.0"), Cell("5.4.0", "2.10.0")} <= cells
     (first, last) = [end for end in ends_of("list-cache-length") if end.package == "transformers"]
     assert {
         Cell(text, "2.13.0") for text in (first.inside, str(first.outside), last.inside, str(last.outside))
