@@ -138,12 +138,6 @@ def _official_registration() -> Iterator[None]:
         slot.restore(before)
 
 
-def _has_pair_cache(name: str) -> bool:
-    """Say whether a model of the installed release has an `EncoderDecoderCache`; before, it has tuples."""
-    module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
-    return hasattr(module, "EncoderDecoderCache")
-
-
 def _has_experts_on_hit(name: str) -> bool:
     """Say whether a model has its experts in a class, which 5.0 has introduced; before, tokens are picked by a mask."""
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
@@ -160,6 +154,12 @@ def _make_states_encoder(name: str) -> "Forward":
     from ._encoder_decoders import make_states_encoder
 
     return make_states_encoder(name)
+
+
+def _make_classes(name: str) -> "Forward":
+    from ._classes import make_classes
+
+    return make_classes(name)
 
 
 def _package(name: str) -> str:
@@ -187,9 +187,12 @@ _ROUTED = {
 def _pairs() -> Iterator[Case]:
     """Yield the decoder and the encoder of each encoder-decoder; the decoders alone of those with experts."""
     for name, (title, prefix) in _PAIRS.items():
-        yield _pair_case(name, f"{title}, decoder with cross-attention", prefix, _has_pair_cache)
+        yield _pair_case(name, f"{title}, decoder with cross-attention", prefix, _has_model)
         make = partial(_make_states_encoder, prefix)
         yield _forward_case(f"{name}_encoder", f"{title}, encoder", make, "_encoder_decoders.py", "_encoders.py")
+    for name in ("bart", "t5"):
+        title, make = f"{_PAIRS[name][0]}, classes of texts", partial(_make_classes, _PAIRS[name][1])
+        yield _forward_case(f"{name}_classes", title, make, "_classes.py", "_encoder_decoders.py", "_encoders.py")
     for name, (title, prefix) in _ROUTED.items():
         yield _pair_case(name, f"{title}, decoder with cross-attention, 4 experts", prefix, _has_experts_on_hit)
 

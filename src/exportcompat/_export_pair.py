@@ -37,7 +37,7 @@ def export_pair(
     """Export both parts of an encoder-decoder; see `export`.
 
     Raises:
-        ExportCompatError: `folder` is a file, or the model has no `EncoderDecoderCache`.
+        ExportCompatError: `folder` is a file.
     """
     if folder.suffix == ".onnx":
         raise ExportCompatError(f"an encoder-decoder makes {' and '.join(FILES.values())}; name a folder, not {folder}")

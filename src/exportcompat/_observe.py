@@ -67,7 +67,7 @@ def observe_pair(model: Any, inputs: Inputs) -> Parts:
     A text is also taken twice over, so that its length is seen to vary.
 
     Raises:
-        ExportCompatError: there are no inputs, or the model has no `EncoderDecoderCache`.
+        ExportCompatError: there are no inputs.
     """
     from ._pair import TextDecoder
 

@@ -43,7 +43,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
         model: an encoder-decoder of transformers, such as `WhisperForConditionalGeneration`.
 
     Raises:
-        ExportCompatError: the model is of another kind, or its cache is made of tuples in the installed transformers.
+        ExportCompatError: the model is of another kind.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -53,12 +53,8 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
             raise ExportCompatError(
                 f"{name} is no encoder-decoder of transformers; observe and export the model itself"
             )
-        if not hasattr(module, "EncoderDecoderCache"):
-            raise ExportCompatError(
-                f"{name} has no EncoderDecoderCache in the installed transformers, and one graph cannot hold its "
-                "tuples: Whisper has one from 4.44 on, T5 from 4.48, BART and most others from 4.52 or 4.54"
-            )
         self.model = model
+        self._has_tuples = not hasattr(module, "EncoderDecoderCache")
         self.training = model.training
 
     @property
@@ -85,11 +81,12 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
         """
         cache = _empty_cache() if past_key_values is None else past_key_values
         masks = {} if encoder_attention_mask is None else {"attention_mask": encoder_attention_mask}
+        states = _unknown(encoder_hidden_states, cache)
         output = self.model(
-            encoder_outputs=_States([_unknown(encoder_hidden_states, cache)]),
+            encoder_outputs=_States([_reused(states, cache) if self._has_tuples else states]),
             decoder_input_ids=input_ids,
             decoder_attention_mask=attention_mask,
-            past_key_values=cache,
+            past_key_values=_tuples(cache) if self._has_tuples else cache,
             use_cache=True,
             **masks,
         )
@@ -97,7 +94,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
 
     def results(self, output: Any) -> dict[str, Any]:
         """Return what the decoder returns for an output of the model."""
-        return {"logits": output.logits, "past_key_values": output.past_key_values}
+        return {"logits": output.logits, "past_key_values": _cache(output.past_key_values)}
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the decoder is given in a call of the model.
@@ -115,7 +112,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
             "attention_mask": given.get("decoder_attention_mask"),
             "encoder_hidden_states": states,
             "encoder_attention_mask": self._mask(states, given.get("attention_mask")),
-            "past_key_values": given.get("past_key_values"),
+            "past_key_values": _cache(given.get("past_key_values")),
         }
 
     def _mask(self, states: Tensor, mask: Tensor | None) -> Tensor | None:
@@ -137,6 +134,26 @@ def _unknown(states: Tensor, cache: Any) -> Tensor:
         return states
     count = torch.sym_max(states.shape[1] - cache.cross_attention_cache.get_seq_length(), 0)
     return states.narrow(1, states.shape[1] - count, count)
+
+
+def _reused(states: Tensor, cache: Any) -> Tensor:
+    """Return states of the length that eager code of the era of tuples looks at, if the call has none."""
+    length = cache.cross_attention_cache.get_seq_length()
+    if is_traced(states) or states.shape[1] or not length:
+        return states
+    return states.new_zeros(states.shape[0], length, states.shape[2])
+
+
+def _tuples(cache: Any) -> Any:
+    """Return a cache as upstream had it before `EncoderDecoderCache`: four tensors for each layer; None if empty."""
+    return cache.to_legacy_cache() or None
+
+
+def _cache(found: Any) -> Any:
+    """Return what a model takes or gives as an `EncoderDecoderCache`."""
+    from transformers.cache_utils import EncoderDecoderCache
+
+    return EncoderDecoderCache.from_legacy_cache(found) if isinstance(found, tuple) else found
 
 
 def _empty_cache() -> Any:
