@@ -25,6 +25,8 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("position_ids", 3): {1: BATCH, 2: SEQUENCE},
     ("encoder_hidden_states", 3): {0: BATCH, 1: STATES},
     ("encoder_attention_mask", 2): {0: BATCH, 1: ALL_STATES},
+    ("decoder_input_ids", 2): {0: BATCH, 1: "decoder_sequence"},
+    ("decoder_attention_mask", 2): {0: BATCH, 1: "decoder_sequence"},
     ("token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
     ("mm_token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
     # A row for each image, and not for each text, although `generate` passes some of them with every call.

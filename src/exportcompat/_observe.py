@@ -125,5 +125,6 @@ def _run_longer(model: Any, calls: list[dict[str, Any]]) -> None:
 
 
 def _is_text(call: Mapping[str, Any], value: Any) -> bool:
-    tokens = call.get("input_ids")
-    return tokens is not None and getattr(value, "shape", None) == tokens.shape and tokens.dim() == 2
+    """Say whether a value is tokens of an encoder or of a decoder, or goes with each of them."""
+    tokens = [call[name] for name in ("input_ids", "decoder_input_ids") if call.get(name) is not None]
+    return any(getattr(value, "shape", None) == item.shape and item.dim() == 2 for item in tokens)

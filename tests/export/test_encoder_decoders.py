@@ -118,6 +118,17 @@ def test_an_encoder_decoder_is_not_observed_as_a_whole() -> None:
         observer.infer_arguments()
 
 
+def test_a_whole_model_takes_texts_of_any_two_lengths(tmp_path: Path) -> None:
+    def given(batch: int, length: int, others: int) -> dict[str, Any]:
+        return {**inputs("Bart", batch, length), "decoder_input_ids": inputs("Bart", batch, others)["input_ids"]}
+
+    whole = model("Bart")
+    # Equal lengths in the sample do not tie the two.
+    file = OnnxFile(export(whole, given(2, 5, 5), tmp_path / "model.onnx").path)
+    for call in (given(3, 7, 4), given(1, 4, 11)):
+        torch.testing.assert_close(file.run(call)["logits"], whole(**call).logits, atol=1e-4, rtol=1e-4)
+
+
 @contextmanager
 def observed(whole: Any) -> Iterator[Any]:
     with apply_patches(), InputObserver()(TextDecoder(whole)):
