@@ -1,0 +1,54 @@
+"""Attention with a mask over a selection, whose size is data: it is right for any number that was selected."""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="an export needs torch")
+pytest.importorskip("onnxruntime", reason="the file is run")
+
+from exportcompat._session import OnnxFile
+from exportcompat.patches.torch_sdpa_masked_rows import zero_in_any_batch
+
+attention = torch.nn.functional.scaled_dot_product_attention
+
+
+class Selected(torch.nn.Module):
+    """Attends within those sequences that are to be kept."""
+
+    def __init__(self, scale: float | None) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, tokens: torch.Tensor, keep: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        index = keep.nonzero()[:, 0]
+        heads = tokens[index].unflatten(2, (4, -1)).transpose(1, 2)
+        call = torch.nn.functional.scaled_dot_product_attention
+        return call(heads, heads, 2 * heads, mask[index], **({} if self.scale is None else {"scale": self.scale}))
+
+
+def inputs(keep: list[bool], kind: str) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(len(keep))
+    mask = torch.rand(len(keep), 1, 5, 5, generator=generator) > 0.4
+    mask[:, :, 2] = kind == "floats"
+    given = mask if kind == "booleans" else torch.where(mask, 0.0, torch.finfo(torch.float32).min)
+    return torch.randn(len(keep), 5, 32, generator=generator), torch.tensor(keep), given
+
+
+@pytest.mark.parametrize("kind", ["booleans", "floats"])
+@pytest.mark.parametrize("scale", [None, 0.7])
+def test_any_number_of_sequences_is_right(
+    kind: str, scale: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = Selected(scale), torch.export.Dim("batch", min=2, max=64)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", zero_in_any_batch(attention))
+    program = torch.onnx.export(
+        model, inputs([True, False, True], kind), dynamic_shapes=({0: batch},) * 3, dynamo=True, verbose=False
+    )
+    monkeypatch.undo()
+    program.save(str(tmp_path / "model.onnx"))
+    file = OnnxFile(tmp_path / "model.onnx")
+    for keep in ([True] * 4, [False, True], [False, False, False]):
+        given = inputs(keep, kind)
+        (found,) = file.run(dict(zip(("tokens", "keep", "mask"), given, strict=True))).values()
+        torch.testing.assert_close(found, model(*given), atol=1e-5, rtol=1e-5)
