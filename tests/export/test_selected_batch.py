@@ -1,6 +1,7 @@
 """Attention with a mask over a selection, whose size is data: it is right for any number that was selected."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,21 +14,21 @@ from exportcompat.patches.torch_sdpa_masked_rows import zero_in_any_batch
 attention = torch.nn.functional.scaled_dot_product_attention
 
 
-class Selected(torch.nn.Module):
+class Selected(torch.nn.Module):  # type: ignore[misc,name-defined]
     """Attends within those sequences that are to be kept."""
 
     def __init__(self, scale: float | None) -> None:
         super().__init__()
         self.scale = scale
 
-    def forward(self, tokens: torch.Tensor, keep: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: Any, keep: Any, mask: Any) -> Any:
         index = keep.nonzero()[:, 0]
         heads = tokens[index].unflatten(2, (4, -1)).transpose(1, 2)
         call = torch.nn.functional.scaled_dot_product_attention
         return call(heads, heads, 2 * heads, mask[index], **({} if self.scale is None else {"scale": self.scale}))
 
 
-def inputs(keep: list[bool], kind: str) -> tuple[torch.Tensor, ...]:
+def inputs(keep: list[bool], kind: str) -> tuple[Any, ...]:
     generator = torch.Generator().manual_seed(len(keep))
     mask = torch.rand(len(keep), 1, 5, 5, generator=generator) > 0.4
     mask[:, :, 2] = kind == "floats"
