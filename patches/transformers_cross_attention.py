@@ -1,6 +1,6 @@
 """Cross-attention with tuples for a cache computes keys and values of all states, or of none.
 
-Symptom: the decoder of BART, mBART, Marian, Pegasus, M2M-100 to 4.51, or of T5 and its copies to 4.47, needs one graph
+Symptom: the decoder of BART, mBART, Marian, Pegasus, M2M-100 to 4.51, or of T5 and its copies to 4.45, needs one graph
 for the first call and another for the later ones.
 Cause: `past_key_value[0].shape[2] == key_value_states.shape[1]`, an if on two lengths that is a constant of a graph.
 What is done: while it is traced, keys and values of the states are appended to those of the past, as an
@@ -78,6 +78,6 @@ def _spec(releases: str, local: tuple[str, ...], source: str, *proofs: str) -> P
 _BART, _T5 = ("is_cross_attention",), ("real_seq_length",)
 _PROOFS = ("bart_decoder", "marian_decoder")
 SPECS = (
-    _spec(">=4.44,<4.48", (*_BART, *_T5), _SOURCE.format("v4.47.1", "t5"), *_PROOFS, "t5_decoder"),
-    _spec(">=4.48,<4.52", _BART, _SOURCE.format("v4.51.3", "bart"), *_PROOFS),
+    _spec(">=4.44,<4.46", (*_BART, *_T5), _SOURCE.format("v4.45.2", "t5"), *_PROOFS, "t5_decoder"),
+    _spec(">=4.46,<4.52", _BART, _SOURCE.format("v4.51.3", "bart"), *_PROOFS),
 )
