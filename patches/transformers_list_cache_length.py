@@ -1,7 +1,7 @@
 """A cache of lists asks its keys for `len`, which makes the batch a constant of the graph.
 
 Symptom: `Constraints Violated (batch)`: the batch was marked as dynamic and specialised to that of the sample; every
-decoder of transformers 4.45-4.50, Falcon-H1 to 5.4.
+decoder of transformers 4.45.2 to 4.50, Falcon-H1 to 5.4.
 Cause: `len(self.key_cache[layer_idx]) == 0` tells skipped layers, which hold `[]`, from filled ones. For a tensor it
 is the size of the first axis, as a Python int.
 What is done: while it is traced, a layer with a tensor counts as filled. A tensor of length 0 may be extended like any
@@ -66,6 +66,6 @@ def _spec(spec_id: str, targets: tuple[str, ...], releases: str, proof: str) -> 
 
 
 SPECS = (
-    _spec("list-cache-length", (f"{_CACHE}.update", f"{_CACHE}.get_seq_length"), ">=4.45,<4.51", "llama"),
+    _spec("list-cache-length", (f"{_CACHE}.update", f"{_CACHE}.get_seq_length"), ">=4.45.2,<4.51", "llama"),
     _spec("falcon-h1-cache-length", (f"{_FALCON}.update",), ">=4.53,<5.5", "falcon_h1"),
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from exportcompat.matrix import _probes
 from exportcompat.matrix._axes import last_patches, releases
@@ -16,7 +17,7 @@ from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
 SPEC = "list-cache-length"
-"""A spec with a range that ends on both sides within the supported releases: >=4.45,<4.51."""
+"""A spec with a range that ends on both sides within the supported releases: >=4.45.2,<4.51."""
 
 NEEDED, NOT_NEEDED, ABSENT = Answer("fails", "works"), Answer("works", "works"), Answer("absent", "absent")
 
@@ -35,8 +36,7 @@ class Told(Probes):
 
 
 def in_range(found: Mapping[str, str]) -> Answer:
-    minor = int(found["transformers"].split(".")[1])
-    return NEEDED if found["transformers"].startswith("4.") and 45 <= minor < 51 else NOT_NEEDED
+    return NEEDED if Version("4.45.2") <= Version(found["transformers"]) < Version("4.51") else NOT_NEEDED
 
 
 def test_releases_are_ordered_and_known() -> None:
@@ -55,7 +55,7 @@ def test_the_ends_of_a_range() -> None:
     others = {"torch": "2.13.0"}
     found = [end for end in ends_of(SPEC) if end.package == "transformers"]
     assert found == [
-        End(SPEC, "transformers", "4.45.0", "4.44.2", others, ("llama",)),
+        End(SPEC, "transformers", "4.45.2", "4.45.1", others, ("llama",)),
         End(SPEC, "transformers", "4.50.3", "4.51.0", others, ("llama",)),
     ]
 
@@ -95,7 +95,7 @@ def test_the_walk_finds_the_last_one(count: int) -> None:
 def test_bisect_agrees_with_a_range_that_is_right(capsys: pytest.CaptureFixture[str]) -> None:
     probes = Told(in_range)
     assert bisect(probes, SPEC, "transformers", None) == 0
-    assert "needed from transformers 4.45.0 to 4.50.3; its range says 4.45.0 to 4.50.3" in capsys.readouterr().out
+    assert "needed from transformers 4.45.2 to 4.50.3; its range says 4.45.2 to 4.50.3" in capsys.readouterr().out
     assert len(probes.asked) < 14
 
 
@@ -104,15 +104,15 @@ def test_bisect_says_where_a_range_is_wrong(capsys: pytest.CaptureFixture[str]) 
     assert bisect(always, SPEC, "transformers", None) == 1
     assert f"needed from transformers 4.44.0 to {releases('transformers')[-1]}" in capsys.readouterr().out
     assert bisect(Told(lambda _: NOT_NEEDED), SPEC, "transformers", None) == 1
-    assert "is not needed on transformers 4.45.0, the first release of its range" in capsys.readouterr().out
+    assert "is not needed on transformers 4.45.2, the first release of its range" in capsys.readouterr().out
 
 
 def test_ends_are_proved_on_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
     assert prove_ends(Told(lambda _: NEEDED), [SPEC]) == 1
     lines = capsys.readouterr().out.splitlines()
-    outside = [line for line in lines if ": outside, transformers 4.44.2" in line]
+    outside = [line for line in lines if ": outside, transformers 4.45.1" in line]
     assert outside == [
-        f"{SPEC}: outside, transformers 4.44.2 (torch 2.13.0), llama: without fails, with works: DOES NOT HOLD: "
+        f"{SPEC}: outside, transformers 4.45.1 (torch 2.13.0), llama: without fails, with works: DOES NOT HOLD: "
     ]
     assert prove_ends(Told(in_range), [SPEC]) == 0
     assert all(line.endswith("holds") for line in capsys.readouterr().out.splitlines())
