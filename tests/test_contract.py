@@ -28,6 +28,7 @@ MODULES = [
     "transformers.models.idefics3.modeling_idefics3",
     "transformers.models.glm4v.modeling_glm4v",
     "transformers.models.swin.modeling_swin",
+    "transformers.models.bart.modeling_bart",
 ]
 TABLES = [
     ("torch.utils._pytree", "SUPPORTED_NODES"),
