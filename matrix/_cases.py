@@ -66,6 +66,7 @@ class Case:
         compare: compares a file with eager, given what makes the model anew.
         write: writes the file, given the decoder, the path and the ids of the specs that are applied; None for plain
             `torch.onnx.export` with the decoder's own axes and names.
+        is_captured: it goes by `torch.export`, so that a second export can be compared with the first.
         sources: files of the matrix that make it, beside those that every case depends on.
     """
 
@@ -78,6 +79,7 @@ class Case:
     around: Callable[[], AbstractContextManager[None]] = nullcontext
     compare: "Callable[[Path, Callable[[], Any]], list[Discrepancy]]" = compare_decoder
     write: Callable[[Any, Path, Collection[str]], None] | None = None
+    is_captured: bool = True
     sources: tuple[str, ...] = ()
 
     def decoder(self) -> Any:
@@ -454,6 +456,32 @@ def _by_export(case: Case, what: str) -> Case:
     )
 
 
+def _write_script(decoder: Any, path: Path, applied: Collection[str]) -> None:
+    from ._script import export_script
+
+    export_script(decoder, path, applied)
+
+
+_SCRIPTED = (
+    *("llama", "llama_dynamic", "phi3_longrope", "mistral_window"),
+    *("gemma2_window", "mixtral", "deepseek_v3", "gpt_oss"),
+)
+"""Models that stand for what patches do while `torch.jit.trace` records: ropes, windows, masks, experts."""
+
+
+def _by_script(case: Case) -> Case:
+    """Return a case that goes by the TorchScript exporter."""
+    return replace(
+        case,
+        name=f"{case.name}_script",
+        title=f"{case.title}, by the TorchScript exporter",
+        shown=False,
+        write=_write_script,
+        is_captured=False,
+        sources=(*case.sources, "_script.py"),
+    )
+
+
 _BASES = (
     Case("tiny_gpt", "tiny GPT (plain torch)", make_tiny_gpt, shown=True),
     *_models(),
@@ -499,7 +527,11 @@ _BASES = (
     Case("checking_gpt", "tiny GPT that checks the elements of a tensor", partial(make_tiny_gpt, "checking")),
     Case("vmap_gpt", "tiny GPT, mask by vmap", partial(make_tiny_gpt, "vmap")),
 )
-_ALL = (*_BASES, *(_by_export(case, _WHOLE[case.name]) for case in _BASES if case.name in _WHOLE))
+_ALL = (
+    *_BASES,
+    *(_by_export(case, _WHOLE[case.name]) for case in _BASES if case.name in _WHOLE),
+    *(_by_script(case) for case in _BASES if case.name in _SCRIPTED),
+)
 CASES: Mapping[str, Case] = {case.name: case for case in _ALL}
 
 

@@ -23,11 +23,15 @@ def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def over_all_experts_by_default(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `ExpertsInterface.get_interface` made to give out the loop that a model brings along as above."""
+    """Return `ExpertsInterface.get_interface` made to give out the loop that a model brings along as above.
+
+    `torch.jit.trace` gets that loop in any case: the TorchScript exporter has none of the operators of the others.
+    """
 
     def get_interface(self: Any, experts_implementation: Any, default: Any) -> Any:
         found = original(self, experts_implementation, default)
-        return over_all_experts(found) if found is default else found
+        is_loop = found is default or torch.jit.is_tracing()
+        return over_all_experts(default) if is_loop else found
 
     return get_interface
 
@@ -87,10 +91,15 @@ class _AllHit(TorchFunctionMode):  # type: ignore[misc]  # torch has no types fo
         if not any(item is place for item in args[:1] for place in self._places):
             return result
         if func is torch.Tensor.numel:
-            return torch.sym_max(result, 1)
+            return _positive(result)
         # The getter is a new object each time it is asked for.
         is_shape = func == torch.Tensor.shape.__get__
-        return tuple(torch.sym_max(size, 1) for size in result) if is_shape else result
+        return tuple(map(_positive, result)) if is_shape else result
+
+
+def _positive(size: Any) -> Any:
+    """Return a size, or 1 for 0; `torch.jit.trace` has tensors for sizes."""
+    return size.clamp(min=1) if isinstance(size, torch.Tensor) else torch.sym_max(size, 1)
 
 
 def _kept_axis(func: Any, item: Any) -> Any:
