@@ -5,8 +5,9 @@ and others; DeepSeek-V3, GLM-4-MoE and Dots from 4.51; Jamba, PhiMoE and DBRX be
 Cause: the loop runs over `expert_mask.sum(...).nonzero()`, or over all experts and skips those without a token.
 What is done: while it is traced, the loop runs over all experts, and none is skipped. One without a token multiplies
 no rows, and adds nothing.
-From 5.0 on experts are one operator (see `experts-grouped-product`), unless the model is asked to be eager: then its
-loop is what `ExpertsInterface` falls back to, from 5.1 on. The experts of four models are no operator there either.
+From 5.0 on experts are one operator (see `experts-grouped-product`), unless the model is asked to be eager: then it
+runs its loop, which is what `ExpertsInterface` falls back to from 5.1 on. The experts of four models are no operator
+there either.
 Can go: with transformers 4.x, where nobody asks for `experts_implementation="eager"`; the loop of the four, when they
 get an operator.
 """
@@ -57,9 +58,11 @@ SPECS = (
     # Mixtral and Qwen-MoE run all of their experts here.
     _variant(">=4.44,<4.52", ("jamba",), _SOURCE.format("v4.44.2", "jamba/modeling_jamba.py")),
     _variant(">=4.52,<5.0", ("qwen2_moe", "deepseek_v3"), _SOURCE.format("v4.57.6", "mixtral/modeling_mixtral.py")),
+    # A model of 5.0 looks its implementation up by itself, around its loop.
+    _variant(">=5.0,<5.1", ("mixtral_loop", "dbrx"), _MOE.replace("v5.23.0", "v5.0.0")),
     _variant(">=5.1", ("mixtral_loop",), _MOE, _FALLBACK, "_by_default"),
     _variant(
-        ">=5.0",
+        ">=5.1",
         ("dbrx", "longcat_flash", "switch_transformers_decoder", "nllb_moe_decoder"),
         _SOURCE.format("v5.23.0", "longcat_flash/modeling_longcat_flash.py"),
         _LOOPS,
