@@ -2,13 +2,14 @@
 
 Symptom: Kimi Linear, Bailing hybrid: the file stops, or is wrong, beyond 64 tokens; the export takes minutes.
 Cause: loops of Python over the chunks and over the rows of one.
-What is done: while it is traced, `chunk_kimi_delta_attention` applies the rule token by token; see `_delta_rule`. Its
-layers continue from their states themselves.
+What is done: while it is traced, `chunk_kimi_delta_attention` applies the rule token by token (see `_delta_rule`), and
+before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blocks`). Its layers continue from
+their states themselves.
 Can go: when upstream's chunks are no loop in Python.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from exportcompat.registry import PatchingSpec
@@ -16,6 +17,19 @@ from exportcompat.registry import PatchingSpec
 
 def by_token(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `chunk_kimi_delta_attention`, made to take token by token while it is traced."""
+    from ._delta_rule import ruled
+
+    return _chunkless(original, ruled)
+
+
+def by_block(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same for a torch that cannot put `scan` into ONNX."""
+    from ._delta_blocks import ruled
+
+    return _chunkless(original, ruled)
+
+
+def _chunkless(original: Callable[..., Any], ruled: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def chunk_kimi_delta_attention(query: Any, *args: Any, **kwargs: Any) -> Any:
@@ -25,14 +39,14 @@ def by_token(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(query, *args, **kwargs)
         call = signature.bind(query, *args, **kwargs)
         call.apply_defaults()
-        return _ruled(call.arguments)
+        return _answer(call.arguments, ruled)
 
     return chunk_kimi_delta_attention
 
 
-def _ruled(given: dict[str, Any]) -> tuple[Any, Any]:
+def _answer(given: dict[str, Any], ruled: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
     """Return the outputs `(batch, tokens, heads, value size)`, and the last state where it is asked for."""
-    from ._delta_rule import ruled, unit
+    from ._delta_rule import unit
 
     pair = (given[name].float() for name in ("query", "key"))
     query, key = (unit(part) if given["use_qk_l2norm_in_kernel"] else part for part in pair)
@@ -40,23 +54,27 @@ def _ruled(given: dict[str, Any]) -> tuple[Any, Any]:
     return outputs.to(given["query"].dtype), last if given["output_final_state"] else None
 
 
-def _spec(releases: str, models: tuple[str, ...]) -> PatchingSpec:
-    return PatchingSpec(
-        id="kimi-delta-chunks",
-        targets=tuple(f"transformers.models.{name}.modeling_{name}:chunk_kimi_delta_attention" for name in models),
-        replacement=f"{__name__}:by_token",
-        requires=(f"transformers{releases}", "torch>=2.9"),
-        reason="Kimi delta attention has as many chunks as the traced sample: wrong, or no file, beyond 64 tokens.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/models/kimi_linear/modeling_kimi_linear.py",
-        ),
-        proofs=("kimi_linear",),
-        kind="wrap",
-    )
+_WAYS = {"torch>=2.9": "by_token", "torch>=2.6,<2.9": "by_block"}
+
+
+def _specs(releases: str, models: tuple[str, ...]) -> Iterator[PatchingSpec]:
+    for torch, replacement in _WAYS.items():
+        yield PatchingSpec(
+            id="kimi-delta-chunks",
+            targets=tuple(f"transformers.models.{name}.modeling_{name}:chunk_kimi_delta_attention" for name in models),
+            replacement=f"{__name__}:{replacement}",
+            requires=(f"transformers{releases}", torch),
+            reason="Kimi delta attention has as many chunks as the traced sample: wrong, or no file, beyond 64 tokens.",
+            upstream=(
+                "https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/models/kimi_linear/modeling_kimi_linear.py",
+            ),
+            proofs=("kimi_linear",),
+            kind="wrap",
+        )
 
 
 # A spec with a target that does not exist is not applied at all.
 SPECS = (
-    _spec(">=5.17,<5.20", ("glm5_next", "kimi_linear")),
-    _spec(">=5.20", ("bailing_hybrid", "glm5_next", "kimi_linear")),
+    *_specs(">=5.17,<5.20", ("glm5_next", "kimi_linear")),
+    *_specs(">=5.20", ("bailing_hybrid", "glm5_next", "kimi_linear")),
 )

@@ -5,7 +5,8 @@ To 5.8 several tokens behind a past begin from nothing.
 Cause: loops of Python over the chunks and over the rows of one; `if ... seq_len == 1`, with `initial_state=None` in the
 other branch.
 What is done: while it is traced, a layer continues from its states for any number of tokens; zeros are an empty cache.
-The convolution has its state to the left of its inputs. The rule is applied token by token; see `_delta_rule`.
+The convolution has its state to the left of its inputs. The rule is applied token by token (see `_delta_rule`), and
+before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blocks`).
 Can go: when upstream's chunks are no loop in Python.
 """
 
@@ -22,6 +23,18 @@ _APART = ("conv_states_q", "conv_states_k", "conv_states_v")
 def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward` of a gated delta net that continues from its states while it is traced."""
     from ._delta_rule import ruled
+
+    return _continuing(original, ruled)
+
+
+def continuing_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same for a torch that cannot put `scan` into ONNX."""
+    from ._delta_blocks import ruled
+
+    return _continuing(original, ruled)
+
+
+def _continuing(original: Callable[..., Any], ruled: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
     from ._linear_states import convolved, unpadded, while_traced
 
     def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
@@ -132,22 +145,26 @@ _MODELS = {
 }
 
 
-def _spec(releases: str, models: tuple[str, ...], proof: str) -> PatchingSpec:
-    return PatchingSpec(
-        id="delta-rule-continued",
-        targets=tuple(
-            f"transformers.models.{name}.modeling_{name}:{_MODELS[name]}GatedDeltaNet.forward" for name in models
-        ),
-        replacement=f"{__name__}:continuing",
-        requires=(f"transformers{releases}", "torch>=2.9"),
-        reason="A gated delta net has as many chunks as the sample, and to 5.8 forgets its state: wrong beyond 64.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/qwen3_next/modeling_qwen3_next.py",
-        ),
-        proofs=(proof,),
-        defect=(r"chunk_gated_delta_rule\(",),
-        kind="wrap",
-    )
+_WAYS = {"torch>=2.9": "continuing", "torch>=2.6,<2.9": "continuing_without_scan"}
+
+
+def _specs(releases: str, models: tuple[str, ...], proof: str) -> Iterator[PatchingSpec]:
+    for torch, replacement in _WAYS.items():
+        yield PatchingSpec(
+            id="delta-rule-continued",
+            targets=tuple(
+                f"transformers.models.{name}.modeling_{name}:{_MODELS[name]}GatedDeltaNet.forward" for name in models
+            ),
+            replacement=f"{__name__}:{replacement}",
+            requires=(f"transformers{releases}", torch),
+            reason="A gated delta net has as many chunks as the sample, and to 5.8 forgets its state: wrong beyond 64.",
+            upstream=(
+                "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/qwen3_next/modeling_qwen3_next.py",
+            ),
+            proofs=(proof,),
+            defect=(r"chunk_gated_delta_rule\(",),
+            kind="wrap",
+        )
 
 
 _ALL = tuple(_MODELS)
@@ -155,8 +172,8 @@ _ALL = tuple(_MODELS)
 # A spec with a target that does not exist is not applied at all.
 # Without the spec an export takes minutes, so one case stands for all; the lock file has what was proved with each.
 SPECS = (
-    _spec(">=4.57,<5.2", _ALL[:1], "qwen3_next"),
-    _spec(">=5.2,<5.3", _ALL[:3], "qwen3_5_text"),
-    _spec(">=5.3,<5.16", _ALL[:4], "olmo_hybrid"),
-    _spec(">=5.16", _ALL, "olmo_hybrid"),
+    *_specs(">=4.57,<5.2", _ALL[:1], "qwen3_next"),
+    *_specs(">=5.2,<5.3", _ALL[:3], "qwen3_5_text"),
+    *_specs(">=5.3,<5.16", _ALL[:4], "olmo_hybrid"),
+    *_specs(">=5.16", _ALL, "olmo_hybrid"),
 )

@@ -5,13 +5,14 @@ tokens ignores the state or is refused; the number of tokens is unrolled into th
 Cause: `if cache_params.has_previous_state: one token, else: a prompt`, and `for i in range(seq_len)`.
 What is done: while it is traced, a layer of this shape (Mamba, FalconMamba, Jamba) continues from its states for any
 number of tokens; zeros are an empty cache. The convolution has its state to the left of its inputs. The selective scan
-is torch's `scan`, which becomes ONNX' `Scan`: every channel has `state_size` decays of its own, so a safe form without
-a loop needs tokens x tokens x channels x states numbers. Padding is zeroed, whatever the batch. torch lowers `scan` to
-ONNX since 2.9.
+is torch's `scan`, which becomes ONNX' `Scan`: every channel has `state_size` decays of its own, so the form that Mamba2
+has needs tokens x tokens x channels x states numbers. Padding is zeroed, whatever the batch. torch lowers `scan` to
+ONNX since 2.9; before, the scan doubles its reach in each of 20 steps (see `_doubling`), which takes tokens x channels
+x states numbers, as upstream does.
 Can go: when upstream continues from a state for any number of tokens, without a loop in Python.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from exportcompat.registry import PatchingSpec
@@ -19,6 +20,15 @@ from exportcompat.registry import PatchingSpec
 
 def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward` of a mixer of Mamba's shape that continues from its states while it is traced."""
+    return _continuing(original, _by_scan)
+
+
+def continuing_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same for a torch that cannot put `scan` into ONNX."""
+    return _continuing(original, _by_doubling)
+
+
+def _continuing(original: Callable[..., Any], recur: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
     import torch
 
     from ._linear_states import convolved, keep, states, unpadded, while_traced
@@ -34,7 +44,7 @@ def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
         inputs, gate = self.in_proj(hidden).chunk(2, dim=-1)
         outputs, conv_state = convolved(self.conv1d, unpadded(inputs, mask).transpose(1, 2), conv_state)
         inputs = unpadded(self.act(outputs).transpose(1, 2), mask)
-        outputs, state = _scanned(self, inputs, state)
+        outputs, state = _scanned(self, inputs, state, recur)
         keep(cache, self.layer_idx, conv_state, state)
         gate = torch.nn.functional.silu(gate) if is_rewritten else self.act(gate)
         return self.out_proj(((outputs + inputs * self.D) * gate).to(hidden.dtype))
@@ -42,25 +52,57 @@ def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
     return while_traced(original, traced)
 
 
-def _scanned(mixer: Any, inputs: Any, state: Any) -> tuple[Any, Any]:
+def _scanned(mixer: Any, inputs: Any, state: Any, recur: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
     """Return `(batch, tokens, channels)` and the last state of the selective scan that begins from `state`."""
     import torch
-    from torch._higher_order_ops.scan import scan
 
     # What needs a gradient makes another operator of `scan`, and views drag the symbols of their bases along.
     decay = -torch.exp(mixer.A_log.detach().float())
     if state is None:
         state = inputs.new_zeros(inputs.shape[0], *decay.shape)
+    tokens = tuple(part.detach().float().transpose(0, 1).clone() for part in (inputs, *_selected(mixer, inputs)))
+    last, outputs = recur(decay, state.detach().float().clone(), tokens)
+    return outputs.transpose(0, 1), last.to(state.dtype)
+
+
+def _by_scan(decay: Any, state: Any, tokens: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return the last state, and `(tokens, batch, channels)`.
+
+    Args:
+        decay: `(channels, state_size)`, less than 0.
+        state: `(batch, channels, state_size)`.
+        tokens: values and time steps `(tokens, batch, channels)`, what enters and leaves `(tokens, batch, state_size)`.
+    """
+    from torch._higher_order_ops.scan import scan
 
     def step(state: Any, token: tuple[Any, ...]) -> tuple[Any, Any]:
-        value, time, enter, leave = token
-        entered = (time * value)[:, :, None] * enter[:, None]
-        state = torch.exp(decay * time[:, :, None]) * state + entered
-        return state, (state * leave[:, None]).sum(-1)
+        kept, entered, leave = _parts(decay, token)
+        state = kept * state + entered
+        return state, (state * leave).sum(-1)
 
-    tokens = tuple(part.detach().float().transpose(0, 1).clone() for part in (inputs, *_selected(mixer, inputs)))
-    last, outputs = scan(step, state.detach().float().clone(), tokens)
-    return outputs.transpose(0, 1), last.to(state.dtype)
+    last, outputs = scan(step, state, tokens)
+    return last, outputs
+
+
+def _by_doubling(decay: Any, state: Any, tokens: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return the same, of the same, without `scan`."""
+    from ._doubling import recurred
+
+    kept, entered, leave = _parts(decay, tokens)
+    states = recurred(kept, entered, state)
+    return states[-1], (states * leave).sum(-1)
+
+
+def _parts(decay: Any, token: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """Return what is kept of a state, what enters it and what leaves it, for one token or several."""
+    import torch
+
+    value, time, enter, leave = token
+    return (
+        torch.exp(decay * time[..., None]),
+        (time * value)[..., None] * enter[..., None, :],
+        leave[..., None, :],
+    )
 
 
 def _selected(mixer: Any, inputs: Any) -> tuple[Any, Any, Any]:
@@ -92,24 +134,28 @@ _MIXERS = {
 }
 
 
-def _spec(releases: str, models: tuple[str, ...]) -> PatchingSpec:
-    return PatchingSpec(
-        id="mamba-continued-scan",
-        targets=tuple(f"{_MODELS}.{_MIXERS[model]}.forward" for model in models),
-        replacement=f"{__name__}:continuing",
-        requires=(f"transformers{releases}", "torch>=2.9"),
-        reason="A Mamba layer ignores its state or takes one token, by ifs and a loop on the sampled length: wrong.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba/modeling_mamba.py",
-        ),
-        proofs=models,
-        defect=(r"cache_params",),
-        kind="wrap",
-    )
+_WAYS = {"torch>=2.9": "continuing", "torch>=2.6,<2.9": "continuing_without_scan"}
+
+
+def _specs(releases: str, models: tuple[str, ...]) -> Iterator[PatchingSpec]:
+    for torch, replacement in _WAYS.items():
+        yield PatchingSpec(
+            id="mamba-continued-scan",
+            targets=tuple(f"{_MODELS}.{_MIXERS[model]}.forward" for model in models),
+            replacement=f"{__name__}:{replacement}",
+            requires=(f"transformers{releases}", torch),
+            reason="A Mamba layer ignores its state or takes one token, by ifs and a loop on the sampled size: wrong.",
+            upstream=(
+                "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mamba/modeling_mamba.py",
+            ),
+            proofs=models,
+            defect=(r"cache_params",),
+            kind="wrap",
+        )
 
 
 SPECS = (
     # FalconMamba is younger than 4.44, and a spec with a target that does not exist is not applied at all.
-    _spec(">=4.44,<4.45", ("mamba", "jamba")),
-    _spec(">=4.45", ("mamba", "falcon_mamba", "jamba")),
+    *_specs(">=4.44,<4.45", ("mamba", "jamba")),
+    *_specs(">=4.45", ("mamba", "falcon_mamba", "jamba")),
 )
