@@ -1,9 +1,11 @@
 """What `Tensor.to` returns cannot be written to.
 
 Symptom: `cannot mutate tensors with frozen storage` for Qwen2-Audio: a mask is converted to the dtype of the
-activations, and filled in place.
+activations, and filled in place. For Kimi Linear: a state that is float32 already is converted to float32, and replaced
+in place.
 Cause: in a graph `to` is always a copy, in Python it may be the tensor itself, so torch freezes what it returns.
-What is done: what was converted to another dtype is not frozen, because it is a copy in Python, too. Torch 2.7 does so.
+What is done: what was converted to another dtype is not frozen, because it is a copy in Python, too; what has the dtype
+already stays the tensor itself. Torch 2.7 does so.
 Can go: with torch 2.6.
 """
 
@@ -18,6 +20,8 @@ def thawed(original: Callable[..., Any]) -> Callable[..., Any]:
     import torch
 
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.export and func is torch.ops.aten.to.dtype and _is_itself(*args, **(kwargs or {})):
+            return args[0]
         is_copy = func is torch.ops.aten._to_copy.default and (kwargs or {}).get("dtype") not in (None, args[0].dtype)
         if not (is_copy and self.export):
             return original(self, func, types, args, kwargs)
@@ -29,6 +33,13 @@ def thawed(original: Callable[..., Any]) -> Callable[..., Any]:
             self.export = True
 
     return dispatch
+
+
+def _is_itself(
+    tensor: Any, dtype: Any, non_blocking: bool = False, copy: bool = False, memory_format: Any = None
+) -> bool:
+    """Say whether `aten.to.dtype` of these arguments returns its tensor."""
+    return tensor.dtype == dtype and not copy and memory_format is None
 
 
 SPECS = (
