@@ -25,11 +25,11 @@ def recurred(decay: Any, entered: Any, state: Any, product: Callable[[Any, Any],
     import torch
 
     places = torch.arange(decay.shape[0], device=decay.device)
-    axes = [1] * (decay.dim() - 1)
     for step in range(STEPS):
-        earlier = places - (1 << step)
-        is_there, index = (earlier >= 0).view(-1, *axes), earlier.clamp(min=0)
-        entered = torch.where(is_there, product(decay, entered[index]) + entered, entered)
-        decay = torch.where(is_there, product(decay, decay[index]), decay)
-    is_covered = (places < 1 << STEPS).view(-1, *axes)
+        # Of a short text the later steps have no tokens, and cost next to nothing.
+        later = places[places >= 1 << step]
+        kept, earlier = decay[later], later - (1 << step)
+        entered = entered.index_put((later,), product(kept, entered[earlier]) + entered[later])
+        decay = decay.index_put((later,), product(kept, decay[earlier]))
+    is_covered = (places < 1 << STEPS).view(-1, *[1] * (decay.dim() - 1))
     return torch.where(is_covered, entered + product(decay, state), torch.nan)
