@@ -1,7 +1,8 @@
 """A scan in chunks has as many of them as the traced sample, which is one.
 
 Symptom: Falcon-H1, Zamba2: the file stops in a `Split` where a call has more tokens than a chunk. Bamba, Granite MoE
-hybrid and Nemotron-H have the same function, and their files do without the patch.
+hybrid and Nemotron-H have the same function; their files stop in a `Reshape` if they are made by torch 2.6 to 2.8, and
+do without the patch later.
 Cause: torch takes an axis that is 1 in the sample for 1, and does not say so where the size follows from another one.
 What is done: while it is traced, all tokens are one chunk. A product in it has tokens x tokens elements for each head,
 as attention has.
@@ -31,19 +32,26 @@ def in_one_chunk(original: Callable[..., Any]) -> Callable[..., Any]:
     return mamba2_chunk_scan
 
 
-_MODELS = ("falcon_h1", "zamba2")
+_SPLIT = ("falcon_h1", "zamba2")
+_ALL = ("bamba", "falcon_h1", "granitemoehybrid", "nemotron_h", "zamba2")
 
-SPECS = (
-    PatchingSpec(
+
+def _spec(torch: str, models: tuple[str, ...], proof: str) -> PatchingSpec:
+    return PatchingSpec(
         id="chunk-scan-count",
-        targets=tuple(f"transformers.models.{name}.modeling_{name}:mamba2_chunk_scan" for name in _MODELS),
+        targets=tuple(f"transformers.models.{name}.modeling_{name}:mamba2_chunk_scan" for name in models),
         replacement=f"{__name__}:in_one_chunk",
-        requires=("transformers>=5.18", "torch>=2.6"),
+        requires=("transformers>=5.18", torch),
         reason="A scan has as many chunks as the traced sample: a graph that stops at longer texts.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.18.0/src/transformers/models/falcon_h1/modeling_falcon_h1.py",
         ),
-        proofs=("falcon_h1",),
+        proofs=(proof,),
         kind="wrap",
-    ),
+    )
+
+
+SPECS = (
+    _spec("torch>=2.9", _SPLIT, "falcon_h1"),
+    _spec("torch>=2.6,<2.9", _ALL, "bamba"),
 )
