@@ -12,16 +12,24 @@ import torch
 from ._tracing import is_traced
 
 _BLANKS = 2
-"""Patches of no image behind the others: attention wants more than one, and a call without images has none."""
+"""Patches of no image behind the others: attention wants more than one, and a call without images has none.
+
+They are picked with the others and dropped by another pick, so that a number of patches is never a sum: of a sum torch
+2.8 and before cannot say that attention's last `reshape` divides it.
+"""
 
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the patches within their images are, one image after the other; each tensor is `(patches,)`, int64."""
+    """Where the patches within their images are, one image after the other; each tensor is `(patches,)`, int64.
+
+    The blanks behind them are of image -1; `kept` has the places of all but the blanks.
+    """
 
     image: torch.Tensor
     row: torch.Tensor
     column: torch.Tensor
+    kept: torch.Tensor
 
 
 _CURRENT: ContextVar[_Places | None] = ContextVar("places", default=None)
@@ -50,11 +58,11 @@ def _tower(original: Callable[..., Any]) -> Callable[..., Any]:
         pixels, sizes = given.arguments["pixel_values"], given.arguments.get("image_sizes")
         if not isinstance(sizes, torch.Tensor) or not is_traced(pixels):
             return original(self, *args, **kwargs)
-        with _packed(self, pixels, sizes) as count:
+        with _packed(self, pixels, sizes) as places:
             # One image of one row has all patches.
-            given.arguments["image_sizes"] = [(_Side(1), _Side(count + _BLANKS))]
+            given.arguments["image_sizes"] = [(_Side(1), _Side(places.image.shape[0]))]
             output = original(*given.args, **given.kwargs)
-        return torch.utils._pytree.tree_map(lambda item: item[:, :count] if _is_states(item) else item, output)
+        return torch.utils._pytree.tree_map(lambda item: item[:, places.kept] if _is_states(item) else item, output)
 
     return forward
 
@@ -64,8 +72,8 @@ def _is_states(item: Any) -> bool:
 
 
 @contextmanager
-def _packed(tower: Any, pixels: Any, sizes: Any) -> Iterator[Any]:
-    """Give the number of patches within their images; meanwhile the tower's parts take and return those alone."""
+def _packed(tower: Any, pixels: Any, sizes: Any) -> Iterator[_Places]:
+    """Give the places of the patches within their images; meanwhile the tower's parts take and return those alone."""
     grid = tower.patch_conv(pixels.to(tower.patch_conv.weight.dtype))
     patches, places = _inside(grid, sizes // tower.patch_size)
     width = tower.config.image_size // tower.config.patch_size
@@ -77,7 +85,7 @@ def _packed(tower: Any, pixels: Any, sizes: Any) -> Iterator[Any]:
     ]
     token = _CURRENT.set(places)
     try:
-        yield places.image.shape[0] - _BLANKS
+        yield places
     finally:
         _CURRENT.reset(token)
         for hook in hooks:
@@ -96,13 +104,19 @@ def _inside(grid: Any, sizes: Any) -> tuple[Any, _Places]:
         grid: all patches, `(images, channels, rows, columns)`.
         sizes: rows and columns of each image, `(images, 2)`, int64.
     """
-    rows, columns = (torch.arange(size, device=grid.device) for size in grid.shape[2:])
-    is_inside = (rows[:, None] < sizes[:, :1, None]) & (columns < sizes[:, 1:, None])
-    image, row, column = is_inside.nonzero().unbind(1)
-    patches = torch.nn.functional.pad(grid.permute(0, 2, 3, 1)[image, row, column], (0, 0, 0, _BLANKS))
-    row, column = (torch.nn.functional.pad(item, (0, _BLANKS)) for item in (row, column))
-    image = torch.nn.functional.pad(image, (0, _BLANKS), value=-1)
-    return patches.t()[None, :, None], _Places(image, row, column)
+    axes = [torch.arange(size, device=grid.device) for size in (grid.shape[0], *grid.shape[2:])]
+    image, row, column = torch.meshgrid(axes, indexing="ij")
+    is_inside = (row < sizes[:, :1, None]) & (column < sizes[:, 1:, None])
+    index = _padded(is_inside, True).nonzero().squeeze(1)
+    # The mask of attention asks for it.
+    torch._check(index.shape[0] >= _BLANKS)
+    patches = torch.nn.functional.pad(grid.permute(0, 2, 3, 1).flatten(0, 2), (0, 0, 0, _BLANKS))[index]
+    places = (_padded(item, value)[index] for item, value in ((image, -1), (row, 0), (column, 0)))
+    return patches.t()[None, :, None], _Places(*places, _padded(is_inside, False)[index].nonzero().squeeze(1))
+
+
+def _padded(cells: Any, blank: Any) -> Any:
+    return torch.nn.functional.pad(cells.flatten(), (0, _BLANKS), value=blank)
 
 
 def _positions(places: _Places, axes: int, width: int) -> Any:
@@ -145,7 +159,8 @@ def cells_of(sizes: Any, side: int, patches: Any) -> Any:
     """
     ends, cells = sizes.prod(-1).cumsum(0), sizes // side
     last = cells.prod(-1).cumsum(0)
-    number = torch.arange(patches // side**2, device=sizes.device)
+    # Of `patches // side**2`, torch 2.8 and before cannot say whether it is one.
+    number = (torch.arange(patches, device=sizes.device) < cells.prod(-1).sum()).nonzero().squeeze(1)
     image = (number[:, None] >= last).sum(-1)
     within, columns = number - (last - cells.prod(-1))[image], sizes[image, 1]
     row, column = within // cells[image, 1] * side, within % cells[image, 1] * side
