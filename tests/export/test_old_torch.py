@@ -1,5 +1,6 @@
 """Patches for releases of torch that are older than the one installed: what they do, without an export."""
 
+import operator
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the patches are for torch")
 ir = pytest.importorskip("onnxscript", reason="a file is made with it").ir
 
+from exportcompat.patches.torch_export_checked_elements import asking_for_truths
 from exportcompat.patches.torch_export_frozen_copies import thawed
 from exportcompat.patches.torch_onnx_shared_outputs import with_copies
 
@@ -41,3 +43,69 @@ def test_a_copy_of_another_dtype_is_not_frozen(dtype: Any, is_frozen: bool) -> N
     copy = torch.ops.aten._to_copy.default
     assert thawed(dispatch)(mode, copy, (), (torch.ones(1, dtype=torch.float32),), options) is is_frozen
     assert mode.export
+
+
+TENSOR = torch.ones(1, dtype=torch.float32)
+SAME: dict[str, Any] = {"dtype": torch.float32, "layout": torch.strided, "device": torch.device("cpu")}
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "options", "is_itself"),
+    [
+        ("dtype", (torch.float32,), {}, True),
+        ("dtype", (torch.float64,), {}, False),
+        ("dtype", (torch.float32, False, True), {}, False),
+        ("dtype", (torch.float32, False, False, torch.contiguous_format), {}, False),
+        ("dtype_layout", (), SAME, True),
+        ("dtype_layout", (), {"device": torch.device("cpu")}, True),
+        ("dtype_layout", (), SAME | {"dtype": torch.float16}, False),
+        ("dtype_layout", (), SAME | {"device": torch.device("meta")}, False),
+        ("dtype_layout", (), SAME | {"copy": True}, False),
+    ],
+)
+def test_what_is_converted_to_what_it_is_stays_itself(
+    name: str, args: tuple[Any, ...], options: dict[str, Any], is_itself: bool
+) -> None:
+    def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **kwargs).clone()
+
+    func = getattr(torch.ops.aten.to, name)
+    result = thawed(dispatch)(SimpleNamespace(export=True), func, (), (TENSOR, *args), options)
+    assert (result is TENSOR) is is_itself
+
+
+def a_check(comparison: Any, number: int) -> Any:
+    """Return a program's graph, as torch 2.7 makes it, that compares a truth with a number."""
+    from torch.fx.experimental.symbolic_shapes import cast_symbool_to_symint_guardless as cast
+
+    graph = torch.fx.Graph()
+    truth = graph.call_function(torch.ops.aten.item.default, (graph.placeholder("mask"),))
+    compared = graph.call_function(comparison, (graph.call_function(cast, (truth,)), number))
+    graph.call_function(torch.ops.aten._assert_scalar.default, (compared, "no"))
+    graph.output(())
+    return torch.fx.GraphModule(torch.nn.Module(), graph)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "number", "left"),
+    [
+        (operator.eq, 1, ["item", "_assert_scalar"]),
+        (operator.eq, 0, ["item", "cast_symbool_to_symint_guardless", "eq", "_assert_scalar"]),
+        (operator.ge, 1, ["item", "cast_symbool_to_symint_guardless", "ge", "_assert_scalar"]),
+    ],
+)
+def test_a_program_asks_for_truths_before_and_behind_its_decomposition(
+    comparison: Any, number: int, left: list[str]
+) -> None:
+    def names(module: Any) -> list[str]:
+        nodes = [node.target for node in module.graph.nodes if node.op == "call_function"]
+        return [getattr(target, "_overloadpacket", target).__name__ for target in nodes]
+
+    seen: list[list[str]] = []
+
+    def decompose(program: Any) -> Any:
+        seen.append(names(program.graph_module))
+        return SimpleNamespace(graph_module=a_check(comparison, number))
+
+    result = asking_for_truths(decompose)(SimpleNamespace(graph_module=a_check(comparison, number)))
+    assert [*seen, names(result.graph_module)] == [left, left]

@@ -37,7 +37,13 @@ def test_patches_are_picked_row_by_row_with_blanks_behind() -> None:
     patches, places = _inside(grid, torch.tensor([[1, 2], [2, 1]]))
     assert patches.flatten().tolist() == [1, 2, 5, 7, 0, 0]
     assert places.image.tolist() == [0, 0, 1, 1, -1, -1]
+    assert places.kept.tolist() == [0, 1, 2, 3]
     assert (places.row.tolist(), places.column.tolist()) == ([0, 0, 0, 1, 0, 0], [0, 1, 0, 0, 0, 0])
+
+
+def test_without_images_there_are_blanks_alone() -> None:
+    patches, places = _inside(torch.zeros(0, 1, 2, 2), torch.zeros(0, 2, dtype=torch.int64))
+    assert (patches.shape, places.image.tolist(), places.kept.tolist()) == ((1, 1, 1, 2), [-1, -1], [])
 
 
 def test_a_call_of_another_thread_is_left_alone() -> None:
