@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ ir = pytest.importorskip("onnxscript", reason="a file is made with it").ir
 
 from exportcompat.patches.torch_export_checked_elements import asking_for_truths
 from exportcompat.patches.torch_export_frozen_copies import thawed
+from exportcompat.patches.torch_onnx_batch_norm import with_one_output
 from exportcompat.patches.torch_onnx_shared_outputs import with_copies
 
 
@@ -109,3 +111,29 @@ def test_a_program_asks_for_truths_before_and_behind_its_decomposition(
 
     result = asking_for_truths(decompose)(SimpleNamespace(graph_module=a_check(comparison, number)))
     assert [*seen, names(result.graph_module)] == [left, left]
+
+
+@dataclass
+class Signature:
+    """What torch knows of an operator of ONNX."""
+
+    domain: str
+    name: str
+    outputs: tuple[str, ...] = ("output", "mean", "variance")
+
+
+@pytest.mark.parametrize(
+    ("signature", "attributes", "count"),
+    [
+        (Signature("", "BatchNormalization"), {}, 1),
+        (Signature("", "BatchNormalization"), {"training_mode": 0}, 1),
+        (Signature("", "BatchNormalization"), {"training_mode": 1}, 3),
+        (Signature("own", "BatchNormalization"), {}, 3),
+        (Signature("", "LayerNormalization"), {}, 3),
+    ],
+)
+def test_batch_normalization_has_one_output_outside_of_training(
+    signature: Signature, attributes: dict[str, int], count: int
+) -> None:
+    make = with_one_output(lambda signature, *_: len(signature.outputs))
+    assert (make(signature, {}, attributes, None), len(signature.outputs)) == (count, 3)
