@@ -1,7 +1,7 @@
 """A scan in chunks has as many of them as the traced sample, which is one.
 
 Symptom: Falcon-H1, Zamba2: the file stops in a `Split` where a call has more tokens than a chunk. Bamba, Granite MoE
-hybrid and Nemotron-H have the same function; their files stop in a `Reshape` if they are made by torch 2.6 to 2.8, and
+hybrid and Nemotron-H have the same function; their files stop, too, if they are made by torch 2.6 to 2.9, and
 do without the patch later.
 Cause: torch takes an axis that is 1 in the sample for 1, and does not say so where the size follows from another one.
 What is done: while it is traced, all tokens are one chunk. A product in it has tokens x tokens elements for each head,
@@ -52,6 +52,6 @@ def _spec(torch: str, models: tuple[str, ...], proof: str) -> PatchingSpec:
 
 
 SPECS = (
-    _spec("torch>=2.9", _SPLIT, "falcon_h1"),
-    _spec("torch>=2.6,<2.9", _ALL, "bamba"),
+    _spec("torch>=2.10", _SPLIT, "falcon_h1"),
+    _spec("torch>=2.6,<2.10", _ALL, "bamba"),
 )
