@@ -111,8 +111,9 @@ def _inside(grid: Any, sizes: Any) -> tuple[Any, _Places]:
     # The mask of attention asks for it.
     torch._check(index.shape[0] >= _BLANKS)
     patches = torch.nn.functional.pad(grid.permute(0, 2, 3, 1).flatten(0, 2), (0, 0, 0, _BLANKS))[index]
-    places = (_padded(item, value)[index] for item, value in ((image, -1), (row, 0), (column, 0)))
-    return patches.t()[None, :, None], _Places(*places, _padded(is_inside, False)[index].nonzero().squeeze(1))
+    image, row, column = (_padded(item, value)[index] for item, value in ((image, -1), (row, 0), (column, 0)))
+    kept = _padded(is_inside, False)[index].nonzero().squeeze(1)
+    return patches.t()[None, :, None], _Places(image, row, column, kept)
 
 
 def _padded(cells: Any, blank: Any) -> Any:

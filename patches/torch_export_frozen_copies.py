@@ -40,7 +40,10 @@ def _is_itself(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
     """Say whether `func` is a conversion that returns its tensor."""
     import torch
 
-    checks = {torch.ops.aten.to.dtype: _has_dtype, torch.ops.aten.to.dtype_layout: _has_all}
+    checks: dict[Any, Callable[..., bool]] = {
+        torch.ops.aten.to.dtype: _has_dtype,
+        torch.ops.aten.to.dtype_layout: _has_all,
+    }
     return func in checks and checks[func](*args, **kwargs)
 
 
