@@ -15,7 +15,17 @@ import exportcompat
 from exportcompat.registry import ExportCompatError
 
 from ._decoders import SEED, Decoder, HybridDecoder, Sample, SlidingDecoder
-from ._models import SETTINGS, exists, make_causal, make_looped, make_own_cache, make_pairs, make_static, make_tiny_gpt
+from ._models import (
+    SETTINGS,
+    exists,
+    make_causal,
+    make_chunks,
+    make_looped,
+    make_own_cache,
+    make_pairs,
+    make_static,
+    make_tiny_gpt,
+)
 
 if TYPE_CHECKING:
     from exportcompat._discrepancy import Discrepancy
@@ -110,6 +120,12 @@ def _slides_without_counting() -> bool:
 def _has_experts_interface() -> bool:
     """Say whether a model can be asked how it runs its experts; from 5.0 on it can."""
     return importlib.util.find_spec("transformers.integrations.moe") is not None
+
+
+def _has_chunk_scan(name: str, package: str) -> bool:
+    """Say whether a model of Mamba2 layers has its scan as a function; before, eager is wrong beyond one chunk."""
+    module = f"transformers.models.{package}.modeling_{package}"
+    return exists(name) and hasattr(importlib.import_module(module), "mamba2_chunk_scan")
 
 
 def _registration() -> Callable[[], None] | None:
@@ -482,6 +498,16 @@ def _by_script(case: Case) -> Case:
     )
 
 
+_CHUNKS = (
+    ("bamba", "bamba", "Bamba", "mamba_chunk_size"),
+    ("falcon_h1", "falcon_h1", "Falcon-H1", "mamba_chunk_size"),
+    ("granite_hybrid", "granitemoehybrid", "Granite MoE hybrid", "mamba_chunk_size"),
+    ("mamba2", "mamba2", "Mamba2", "chunk_size"),
+    ("nemotron_h", "nemotron_h", "Nemotron-H", "chunk_size"),
+    ("zamba2", "zamba2", "Zamba2", "chunk_size"),
+)
+"""Models whose scan goes by chunks: case, package, title, and what their configuration calls the tokens of one."""
+
 _BASES = (
     Case("tiny_gpt", "tiny GPT (plain torch)", make_tiny_gpt, shown=True),
     *_models(),
@@ -514,6 +540,16 @@ _BASES = (
         partial(make_own_cache, "lfm2"),
         partial(exists, "lfm2"),
         compare=compare_unpadded,
+    ),
+    *(
+        Case(
+            f"{name}_chunks",
+            f"{title}, chunks of 64",
+            partial(make_chunks, name, chunk),
+            partial(_has_chunk_scan, name, package),
+            compare=_compare_beyond,
+        )
+        for name, package, title, chunk in _CHUNKS
     ),
     *_pairs(),
     *_encoders(),

@@ -409,6 +409,16 @@ def make_own_cache(name: str, attention: str | None = None) -> Decoder:
     return OwnCacheDecoder(make_causal(name, attention).model)
 
 
+def make_chunks(name: str, chunk: str) -> Decoder:
+    """Build a causal language model whose scan is in chunks of 64 tokens: more than are traced, less than are run.
+
+    Args:
+        name: a key of `SETTINGS`.
+        chunk: what its configuration calls the tokens of a chunk.
+    """
+    return OwnCacheDecoder(make_causal(name, **{chunk: 64}).model)
+
+
 def make_looped(name: str) -> Decoder:
     """Build a causal language model of transformers 5 that runs its experts in a loop."""
     from transformers import AutoModelForCausalLM

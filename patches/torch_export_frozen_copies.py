@@ -72,7 +72,7 @@ SPECS = (
             "https://github.com/pytorch/pytorch/blob/v2.6.0/torch/_subclasses/functional_tensor.py",
             "https://github.com/pytorch/pytorch/blob/v2.7.0/torch/_subclasses/functional_tensor.py",
         ),
-        proofs=("qwen2_audio",),
+        proofs=("deepseek_v2",),
         kind="wrap",
     ),
 )

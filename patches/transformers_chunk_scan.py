@@ -1,8 +1,8 @@
 """A scan in chunks has as many of them as the traced sample, which is one.
 
-Symptom: Falcon-H1, Zamba2: the file stops in a `Split` where a call has more tokens than a chunk. Bamba, Granite MoE
-hybrid and Nemotron-H have the same function; their files stop, too, if they are made by torch 2.6 to 2.9, and
-do without the patch later.
+Symptom: Falcon-H1, Nemotron-H, Zamba2: the file stops in a `Split` or `Reshape` where a call has more tokens than a
+chunk, which are 256 in most models. Bamba and Granite MoE hybrid have the same function; their files stop, too, if they
+are made by torch 2.6 to 2.9, and do without the patch later. Falcon-H1 does without it to torch 2.8.
 Cause: torch takes an axis that is 1 in the sample for 1, and does not say so where the size follows from another one.
 What is done: while it is traced, all tokens are one chunk. A product in it has tokens x tokens elements for each head,
 as attention has.
@@ -11,6 +11,7 @@ Can go: when sizes that follow from others are not taken for what they are in th
 
 import inspect
 from collections.abc import Callable
+from itertools import starmap
 from typing import Any
 
 from exportcompat.registry import PatchingSpec
@@ -32,11 +33,15 @@ def in_one_chunk(original: Callable[..., Any]) -> Callable[..., Any]:
     return mamba2_chunk_scan
 
 
-_SPLIT = ("falcon_h1", "zamba2")
-_ALL = ("bamba", "falcon_h1", "granitemoehybrid", "nemotron_h", "zamba2")
+_MODELS = {
+    "torch>=2.6,<2.9": ("bamba", "granitemoehybrid", "nemotron_h", "zamba2"),
+    "torch>=2.9,<2.10": ("bamba", "falcon_h1", "granitemoehybrid", "nemotron_h", "zamba2"),
+    "torch>=2.10": ("falcon_h1", "nemotron_h", "zamba2"),
+}
+_PROOFS = {"granitemoehybrid": "granite_hybrid_chunks"}
 
 
-def _spec(torch: str, models: tuple[str, ...], proof: str) -> PatchingSpec:
+def _spec(torch: str, models: tuple[str, ...]) -> PatchingSpec:
     return PatchingSpec(
         id="chunk-scan-count",
         targets=tuple(f"transformers.models.{name}.modeling_{name}:mamba2_chunk_scan" for name in models),
@@ -46,12 +51,9 @@ def _spec(torch: str, models: tuple[str, ...], proof: str) -> PatchingSpec:
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.18.0/src/transformers/models/falcon_h1/modeling_falcon_h1.py",
         ),
-        proofs=(proof,),
+        proofs=tuple(_PROOFS.get(name, f"{name}_chunks") for name in models),
         kind="wrap",
     )
 
 
-SPECS = (
-    _spec("torch>=2.10", _SPLIT, "falcon_h1"),
-    _spec("torch>=2.6,<2.10", _ALL, "bamba"),
-)
+SPECS = tuple(starmap(_spec, _MODELS.items()))
