@@ -416,7 +416,8 @@ def make_chunks(name: str, chunk: str) -> Decoder:
         name: a key of `SETTINGS`.
         chunk: what its configuration calls the tokens of a chunk.
     """
-    return OwnCacheDecoder(make_causal(name, **{chunk: 64}).model)
+    settings: dict[str, Any] = {chunk: 64}
+    return OwnCacheDecoder(make_causal(name, **settings).model)
 
 
 def make_looped(name: str) -> Decoder:
