@@ -1,7 +1,8 @@
 """Patches for releases of torch that are older than the one installed: what they do, without an export."""
 
+import builtins
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,10 @@ ir = pytest.importorskip("onnxscript", reason="a file is made with it").ir
 
 from exportcompat.patches.torch_export_checked_elements import asking_for_truths
 from exportcompat.patches.torch_export_frozen_copies import thawed
+from exportcompat.patches.torch_export_size_extremes import with_extremes
 from exportcompat.patches.torch_onnx_batch_norm import with_one_output
 from exportcompat.patches.torch_onnx_shared_outputs import with_copies
+from exportcompat.patches.torch_onnx_symbolic_operators import with_symbolic_operators
 
 
 def rename(model: Any, names: Sequence[str]) -> None:
@@ -137,3 +140,60 @@ def test_batch_normalization_has_one_output_outside_of_training(
 ) -> None:
     make = with_one_output(lambda signature, *_: len(signature.outputs))
     assert (make(signature, {}, attributes, None), len(signature.outputs)) == (count, 3)
+
+
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the table of torch to 2.7 of what asks the sample."""
+    table: dict[str, Any] = {"sym_min": min}
+    monkeypatch.setattr("torch.fx.experimental.sym_node.alternate_impl_if_hinted_methods", table, raising=False)
+    return table
+
+
+def a_size() -> Any:
+    """Return a size of which nothing is known."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    return ShapeEnv().create_unbacked_symint()
+
+
+@pytest.mark.parametrize("extreme", ["min", "max"])
+def test_an_extreme_of_sizes_stays_one_while_a_model_is_exported(asking: dict[str, Any], extreme: str) -> None:
+    size, seen = a_size(), list[Any]()
+
+    def export() -> None:
+        function = getattr(builtins, extreme)
+        seen.extend(
+            [function(8, size), function([size, 3, 5]), function(3, 5), function("b", "a"), function([], default=7)]
+        )
+        seen.append(dict(asking))
+
+    with_extremes(export)()
+    assert [str(item.node.expr).startswith(extreme.title()) for item in seen[:2]] == [True, True]
+    assert seen[2:] == [*({"min": (3, "a"), "max": (5, "b")}[extreme]), 7, {}]
+
+
+def test_extremes_are_put_back_when_the_last_export_ends(asking: dict[str, Any]) -> None:
+    found: Callable[..., Any] = builtins.min
+
+    def fail() -> None:
+        with_extremes(lambda: None)()
+        assert builtins.min is not found
+        raise ValueError
+
+    with pytest.raises(ValueError, match="^$"):
+        with_extremes(fail)()
+    assert (builtins.min, list(asking)) == (found, ["sym_min"])
+
+
+def test_operators_on_sizes_have_functions_where_torch_has_none() -> None:
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    def of_torch(self: Any, target: Any) -> Any:
+        return self.functions.get(target, [])
+
+    registry, found = ONNXRegistry(), with_symbolic_operators(of_torch)
+    for operator_ in (torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not):
+        assert [item.fx_target for item in found(registry, operator_)] == [operator_]
+        assert len(found(registry, operator_)) == 1
+    assert found(registry, torch.sin) == []
