@@ -40,7 +40,7 @@ def compare_decoder(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
     return compare(path, make, decoder_schedules())
 
 
-def _compare_beyond(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
+def compare_beyond(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
     """Run the usual calls of a decoder, then calls of more than 64 tokens, the fixed chunk of some layers."""
     from exportcompat._verify import Schedule, compare, decoder_schedules
 
@@ -442,7 +442,7 @@ def _models() -> Iterator[Case]:
         for name, (title, _, _) in SETTINGS.items():
             make = partial(make_own_cache if name in OWN_CACHES else make_causal, name, attention)
             is_shown = name in _SHOWN and not suffix
-            compare = _compare_beyond if name in CHUNKED else compare_decoder
+            compare = compare_beyond if name in CHUNKED else compare_decoder
             yield Case(name + suffix, title + note, make, partial(exists, name), is_shown, compare=compare)
 
 
@@ -547,7 +547,7 @@ _BASES = (
             f"{title}, chunks of 64",
             partial(make_chunks, name, chunk),
             partial(_has_chunk_scan, name, package),
-            compare=_compare_beyond,
+            compare=compare_beyond,
         )
         for name, package, title, chunk in _CHUNKS
     ),

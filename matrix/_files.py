@@ -63,3 +63,8 @@ def write_results(path: Path, content: dict[str, Any]) -> None:
             "cases": {name: dict(sorted(row.items())) for name, row in sorted(content["cases"].items())},
         },
     )
+
+
+def write_lock(path: Path, content: dict[str, dict[str, Any]]) -> None:
+    """Write the lock file of sources, in an order that does not depend on which command found what, and when."""
+    write_json(path, {name: dict(sorted(rows.items())) for name, rows in sorted(content.items())})

@@ -17,7 +17,7 @@ from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
 from ._axes import releases
-from ._files import write_json
+from ._files import write_lock
 
 PACKAGES = ("transformers", "torch")
 
@@ -62,7 +62,7 @@ def refresh(lock: Path, options: Options) -> Iterator[str]:
             yield f"{package} {survey.version}: {found} targets" + (
                 f", {added} sources added to the proved" * bool(added)
             )
-    write_json(lock, {**known, **seen})
+    write_lock(lock, {**known, **seen})
 
 
 def surveys(package: str, versions: Iterable[str], options: Options) -> Iterator[Survey]:

@@ -15,7 +15,7 @@ from exportcompat.registry import PatchingSpec, fingerprint, installed_version, 
 from ._axes import releases
 from ._cases import parse_proof
 from ._check import Outcome, check, quiet
-from ._files import write_json
+from ._files import write_lock
 
 Lock = dict[str, dict[str, Any]]
 
@@ -108,7 +108,7 @@ def _record(lock: Path, spec: PatchingSpec) -> None:
         if release not in releases:
             releases.append(release)
             releases.sort(key=lambda text: [int(part) for part in text.split(".")])
-    write_json(lock, {target: dict(sorted(known[target].items())) for target in sorted(known)})
+    write_lock(lock, known)
 
 
 def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str, str]]:

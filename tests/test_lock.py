@@ -9,6 +9,7 @@ from packaging.version import Version
 from exportcompat import apply_patches, plan
 from exportcompat._drift import for_version
 from exportcompat.matrix._axes import releases
+from exportcompat.matrix._files import write_lock
 from exportcompat.patches import default_registry
 from exportcompat.registry import Fingerprints, fingerprint
 
@@ -24,6 +25,12 @@ def test_every_target_of_every_spec_was_proved_somewhere() -> None:
     targets = {text for text in texts if not text.startswith("mentioning(")}
     assert targets == LOCK.keys() - BESIDE
     assert all(releases for target in targets for releases in LOCK[target].values())
+
+
+def test_it_is_in_order_whichever_command_wrote_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock.json"
+    write_lock(path, {name: dict(reversed(list(LOCK[name].items()))) for name in reversed(LOCK)})
+    assert path.read_text("utf-8") == default_registry().fingerprints.path.read_text("utf-8")  # type: ignore[union-attr]
 
 
 def test_texts_stand_for_proved_fingerprints() -> None:
