@@ -16,6 +16,7 @@ ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
 # Programs that load exported files, each with a release of transformers that it takes.
 CLIENTS = {"5.23.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
 TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy", "psutil", "fastjsonschema")
+CELL_TOOLS = ("psutil", "fastjsonschema", "filelock", "rich")
 CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "noxfile.py", "setup.py")
 
 
@@ -39,7 +40,7 @@ def tests(session: nox.Session, transformers: str) -> None:
 @nox.session
 def matrix(session: nox.Session) -> None:
     """Run telling cases on four telling cells; `nox -s matrix -- --all` runs all, and `-- --help` says what else."""
-    probe(session, "run", ".nox/cells", "psutil", "fastjsonschema", "rich")
+    probe(session, "run", ".nox/cells", *CELL_TOOLS)
 
 
 @nox.session
@@ -51,7 +52,7 @@ def bisect(session: nox.Session) -> None:
 @nox.session
 def ends(session: nox.Session) -> None:
     """Prove specs just inside and just outside each end of their ranges: `nox -s ends -- [SPEC ...]`."""
-    probe(session, "ends", ".nox/probes")
+    probe(session, "ends", ".nox/cells", *CELL_TOOLS)
 
 
 @nox.session

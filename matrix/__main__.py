@@ -54,7 +54,7 @@ def _add_run(commands: Commands) -> None:
         return run_matrix(arguments)
 
     parser = _add(commands, "run", "run the cells that are not known, and print a table", run)
-    parser.add_argument("--all", action="store_true", help="every cell and every case, not the telling ones")
+    parser.add_argument("--all", action="store_true", help="every cell, with the cases that axes.toml gives it")
     parser.add_argument("--torch", metavar="RELEASE", help="cells with this torch: 2.9, 2.9.1, '2.1*'")
     parser.add_argument("--transformers", metavar="RELEASE", help="cells with this transformers: 4.57, '4.5*'")
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="cases, as shell patterns")
@@ -64,11 +64,15 @@ def _add_run(commands: Commands) -> None:
     parser.add_argument("--resume", action="store_true", help="run what is not known (this is what happens anyway)")
     parser.add_argument("--fresh", action="store_true", help="run again what is known")
     parser.add_argument("--pre", action="store_true", help="the newest pre-releases instead; never fails the run")
-    parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
     parser.add_argument("--report", type=Path, default=_PAGE, metavar="FILE")
+    _add_environments(parser)
+    _add_results(parser)
+
+
+def _add_environments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
     parser.add_argument("--folder", type=Path, default=Path(".nox/cells"), help="for the environments")
     parser.add_argument("--wheel", type=Path, help="the wheel of exportcompat that is tried")
-    _add_results(parser)
 
 
 def _add_why(commands: Commands) -> None:
@@ -224,17 +228,14 @@ def _add_summary(commands: Commands) -> None:
 
 def _add_ends(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from exportcompat.patches import default_registry
+        from ._verdicts import prove_ends
 
-        from ._ends import prove_ends
-        from ._probes import Probes
-
-        ids = arguments.spec or list(default_registry().ids())
-        return prove_ends(Probes(arguments.folder, arguments.wheel), ids)
+        return prove_ends(arguments)
 
     parser = _add(commands, "ends", "prove specs just inside and just outside each end of their ranges", run)
     parser.add_argument("spec", nargs="*", help="ids; all by default")
-    _add_probes(parser)
+    _add_environments(parser)
+    _add_results(parser)
 
 
 def _add_bisect(commands: Commands) -> None:

@@ -1,7 +1,7 @@
 """One cell: every case on the installed versions, with a result file that is resumed."""
 
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from exportcompat.registry import ExportCompatError
 
 from ._axes import exclusion
 from ._cases import CASES, Case
+from ._ends import proofs_at_ends
 from ._jobs import USUAL, Limits, run_jobs
 from ._results import PACKAGES, Installed, Results, file_name
+from ._row import proved
 from ._states import BROKEN, WORKS
 
 
@@ -36,16 +38,32 @@ def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, l
     for package in PACKAGES:
         require(package, "all")
     cases, installed = chosen(patterns), Installed.here()
-    results = Results(folder / file_name(installed.versions["transformers"], installed.versions["torch"]))
+    names = installed.versions["transformers"], installed.versions["torch"]
+    results = Results(folder / file_name(*names))
     todo = [case for case in cases if fresh or not results.is_current(case, installed)]
     print(f"{results.path.name}: {len(cases)} cases, {len(cases) - len(todo)} of them known", flush=True)
     reasons = {case.name: exclusion(case.name, installed.versions) for case in todo}
     rows = [(case, {"state": "untested", "problems": [reasons[case.name]]}) for case in todo if reasons[case.name]]
-    for case, row in chain(rows, run_jobs([case for case in todo if not reasons[case.name]], jobs, limits)):
+    work = [(case, "") for case in todo if not reasons[case.name]]
+    for case, row in chain(rows, ((case, row) for (case, _), row in run_jobs(work, jobs, limits))):
         results.add(case, row, installed)
         print(_line(case, row), flush=True)
+    _prove(results, cases, proofs_at_ends().get(names, {}), jobs, limits)
     states = [results.rows[case.name]["state"] for case in cases]
     return 0 if set(WORKS) & set(states) and not set(BROKEN) & set(states) else 1
+
+
+def _prove(results: Results, cases: list[Case], wanted: Mapping[str, Sequence[str]], jobs: int, limits: Limits) -> None:
+    """Find out what is not known of the proofs, and print a line for each."""
+    missing = [(case, proof) for case in cases for proof in results.missing_proofs(case, wanted.get(case.name, ()))]
+    # Without a spec that was not applied, the row is as it is; it says nothing of another sample.
+    known = [
+        item for item in missing if ":" not in item[1] and item[1] not in results.rows[item[0].name].get("applied", ())
+    ]
+    work = [item for item in missing if item not in known]
+    for (case, proof), found in chain(((item, proved("works")) for item in known), run_jobs(work, jobs, limits)):
+        results.add_proof(case, proof, found)
+        print(f"{'without':11} {case.name:24} {proof}: {found['without']}, with it: {found['with']}", flush=True)
 
 
 def chosen(patterns: Iterable[str]) -> list[Case]:

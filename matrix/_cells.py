@@ -1,17 +1,20 @@
 """The cells: pairs of transformers and torch, which of them there are, and which of them are chosen."""
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 from packaging.version import Version
 
-from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
 from ._axes import last_patches, policy, release, releases
-from ._ends import ends_of
+from ._cases import CASES, Case
+from ._ends import proofs_at_ends
+
+ANYWHERE = "tiny_gpt"
+"""A case that needs no model of transformers."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,31 @@ def default_cells() -> list[Cell]:
 
 def all_cells() -> list[Cell]:
     """Return every cell that `axes.toml` and the ends of the specs' ranges ask for."""
+    return _sorted([*_grid(), *_whole(), *(Cell(*pair) for pair in proofs_at_ends())])
+
+
+def cases_of(cell: Cell) -> list[Case]:
+    """Return the cases that are run in a cell: all, those for every cell, or those alone that prove an end there."""
+    if cell in _whole():
+        return list(CASES.values())
+    proved = proofs_at_ends().get((cell.transformers, cell.torch), {})
+    # The models of all proofs may be younger than a release; one case can be checked anywhere.
+    patterns = [*(policy()["cells"]["everywhere"] if cell in _grid() else [ANYWHERE]), *proved]
+    return [case for case in CASES.values() if any(fnmatch.fnmatchcase(case.name, text) for text in patterns)]
+
+
+@lru_cache(maxsize=1)
+def _grid() -> frozenset[Cell]:
     rules = policy()["cells"]
     some, one = [*last_patches("transformers"), *rules["changed"]], rules["torch"]
     cells = [_cell(text, one) for text in some]
     cells += [_cell(text, torch) for text in rules["transformers"] for torch in last_patches("torch")]
-    cells += [_cell(*pair) for pair in rules["season"]]
-    return _sorted([*cells, *_ends()])
+    return frozenset([*cells, *(_cell(*pair) for pair in rules["season"])])
+
+
+@lru_cache(maxsize=1)
+def _whole() -> frozenset[Cell]:
+    return frozenset(_cell(*pair) for pair in policy()["cells"]["whole"])
 
 
 def choose(cells: Sequence[Cell], transformers: str | None, torch: str | None) -> list[Cell]:
@@ -83,14 +105,6 @@ def shard(cells: Sequence[Cell], text: str | None) -> list[Cell]:
 
 def _matches(found: str, wanted: str | None) -> bool:
     return wanted is None or fnmatch.fnmatchcase(found, wanted) or found.startswith(f"{wanted}.")
-
-
-def _ends() -> Iterator[Cell]:
-    for spec_id in default_registry().ids():
-        for end in ends_of(spec_id):
-            for found in filter(None, (end.inside, end.outside)):
-                versions: dict[str, Any] = {**end.others, end.package: found}
-                yield Cell(**versions)
 
 
 def _cell(transformers: str, torch: str) -> Cell:

@@ -5,9 +5,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from exportcompat.registry import ExportCompatError
 
 from ._cases import Case
 from ._cells import Cell
+from ._ends import proofs_at_ends
 from ._environments import Environments, InstallError
 from ._results import Installed, Results, file_name
 from ._states import CHECKED
@@ -56,8 +57,8 @@ def plan_task(cell: Cell, cases: Sequence[Case], options: Options) -> Task:
     Raises:
         ExportCompatError: the result file of the cell is not one of ours.
     """
-    results = results_of(cell, options.results)
-    return Task(cell, cases, [case for case in cases if options.fresh or not _is_known(results, case)])
+    results, wanted = results_of(cell, options.results), proofs_at_ends().get((cell.transformers, cell.torch), {})
+    return Task(cell, cases, [case for case in cases if options.fresh or not _is_known(results, case, wanted)])
 
 
 def results_of(cell: Cell, folder: Path) -> Results:
@@ -109,9 +110,10 @@ class Progress:
         return f", {seconds / 60:.0f} min left" if seconds > 90 else f", {seconds:.0f} s left"
 
 
-def _is_known(results: Results, case: Case) -> bool:
+def _is_known(results: Results, case: Case, wanted: Mapping[str, Sequence[str]]) -> bool:
     # What could not be installed may have been out of reach for a while only.
-    return results.is_current(case) and results.rows[case.name]["state"] != "uninstallable"
+    is_current = results.is_current(case) and results.rows[case.name]["state"] != "uninstallable"
+    return is_current and not results.missing_proofs(case, wanted.get(case.name, ()))
 
 
 def _run(task: Task, environments: Environments, options: Options, progress: Progress) -> None:
@@ -124,9 +126,12 @@ def _run(task: Task, environments: Environments, options: Options, progress: Pro
         progress.show(task.cell, f"uninstallable: {error}")
         return
     try:
+        told = set[str]()
         with cell_process(python, task.todo, options) as lines:
             for line in lines:
-                progress.count()
+                # A case has one line, and one for each of its proofs.
+                progress.count(line.split()[1] not in told)
+                told.add(line.split()[1])
                 progress.show(task.cell, line)
     except ExportCompatError as error:
         # The other cells have nothing to do with that; this one is not known afterwards, and the end says so.
@@ -145,14 +150,14 @@ def cell_process(python: str, cases: Sequence[Case], options: Options) -> Iterat
     Raises:
         ExportCompatError: it ended before all cases had.
     """
-    names, told = {case.name for case in cases}, list[str]()
+    names, told = {case.name for case in cases}, set[str]()
     command = [python, "-W", "ignore", "-m", "exportcompat.matrix", "cell", "--results", str(options.results)]
     command += ["--jobs", str(options.jobs), *(["--fresh"] if options.fresh else []), *sorted(names)]
 
     def results(lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
-            if names & set(line.split()[1:2]):
-                told.append(line)
+            if found := names & set(line.split()[1:2]):
+                told.update(found)
                 yield line.rstrip()
 
     with tempfile.TemporaryFile("w+") as errors:
@@ -190,7 +195,7 @@ def regressions(tasks: Sequence[Task], options: Options) -> list[str]:
         found += [
             f"{task.cell}, {name}: was {row['was']}, is {row['state']}" for name, row in chosen.items() if "was" in row
         ]
-        old = [case.name for case in task.todo if not _is_known(results, case)]
+        old = [case.name for case in plan_task(task.cell, task.todo, replace(options, fresh=False)).todo]
         found += [f"{task.cell}: no result of today's source for {', '.join(old)}"] if old else []
         if not any(row.get("state") in CHECKED for row in chosen.values()):
             found.append(f"{task.cell}: nothing was checked")

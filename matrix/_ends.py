@@ -1,14 +1,16 @@
 """The ends of ranges: found by walking the releases, and proved just inside and just outside of each."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from packaging.version import Version
 
+from exportcompat.patches import default_registry
 from exportcompat.registry import PatchingSpec
 
 from ._axes import releases
-from ._probes import DEFAULTS, Answer, Probes, variants
+from ._probes import DEFAULTS, Probes, variants
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,17 @@ class End:
     outside: str | None
     others: dict[str, str]
     proofs: tuple[str, ...]
+
+    def cells(self) -> list[tuple[str, str]]:
+        """Return transformers and torch inside, then outside where there is a release."""
+        found = [{**self.others, self.package: text} for text in (self.inside, self.outside) if text]
+        return [(versions["transformers"], versions["torch"]) for versions in found]
+
+    def named_proofs(self) -> Iterator[tuple[str, str]]:
+        """Yield the case of each proof, and the proof as results name it."""
+        for text in self.proofs:
+            case, colon, sample = text.partition(":")
+            yield case, f"{self.spec_id}{colon}{sample}"
 
 
 def admits(spec: PatchingSpec, package: str, release: str) -> bool:
@@ -64,30 +77,18 @@ def _beside(specs: list[PatchingSpec], package: str, release: str) -> tuple[dict
     return others, spec.proofs
 
 
-def holds(answer: Answer, *, inside: bool) -> bool:
-    """Say whether an end is as its range says: needed and enough within, not needed or not there outside."""
-    return (answer.is_needed and answer.together == "works") if inside else not answer.is_needed
+@lru_cache(maxsize=1)
+def proofs_at_ends() -> Mapping[tuple[str, str], Mapping[str, Sequence[str]]]:
+    """Return what is proved at the ends of all ranges: by transformers and torch, the cases and their proofs.
 
-
-def prove_ends(probes: Probes, spec_ids: Sequence[str]) -> int:
-    """Prove each end of each spec and print a line for each; return 0 if all hold."""
-    broken = 0
-    for end in [end for spec_id in spec_ids for end in ends_of(spec_id)]:
-        for release, inside in ((end.inside, True), (end.outside, False)):
-            for proof in end.proofs if release is not None else ():
-                answer = probes.ask(end.spec_id, proof, {**end.others, end.package: str(release)})
-                is_held = holds(answer, inside=inside)
-                broken += not is_held
-                print(_line(end, proof, str(release), answer, inside=inside, is_held=is_held), flush=True)
-    return 1 if broken else 0
-
-
-def _line(end: End, proof: str, release: str, answer: Answer, *, inside: bool, is_held: bool) -> str:
-    place = "inside" if inside else "outside"
-    others = ", ".join(f"{name} {text}" for name, text in end.others.items())
-    verdict = "holds" if is_held else f"DOES NOT HOLD: {answer.problem}"
-    states = f"without {answer.without}, with {answer.together}"
-    return f"{end.spec_id}: {place}, {end.package} {release} ({others}), {proof}: {states}: {verdict}"
+    A proof is the id of a spec, with a sample behind a colon where it is not the usual one.
+    """
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for end in (end for spec_id in default_registry().ids() for end in ends_of(spec_id)):
+        for transformers, torch in end.cells():
+            for case, proof in end.named_proofs():
+                found.setdefault((transformers, torch), {}).setdefault(case, []).append(proof)
+    return found
 
 
 def bisect(probes: Probes, spec_id: str, package: str, case: str | None) -> int:

@@ -6,7 +6,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from exportcompat._extras import require
 from exportcompat._replay import first_line
 
 from ._cases import CASES, Case
-from ._row import both, broken
+from ._row import both, broken, left_out, proved
 
 _MEGABYTE = 1 << 20
 _WAIT = 0.05
@@ -37,19 +37,22 @@ class Limits:
 
 USUAL = Limits()
 
+Work = tuple[Case, str]
+"""What is done in a process: the row of a case, or one of its proofs, as `left_out` takes it."""
 
-def run_jobs(cases: list[Case], jobs: int, limits: Limits) -> Iterator[tuple[Case, dict[str, Any]]]:
-    """Yield each case with its result, as they end.
+
+def run_jobs(work: Sequence[Work], jobs: int, limits: Limits) -> Iterator[tuple[Work, dict[str, Any]]]:
+    """Yield each piece of work with its result, as they end.
 
     Args:
-        cases: what to check.
+        work: what to check; an empty proof stands for the row.
         jobs: number of processes at a time.
         limits: what ends a process.
 
     Raises:
         SystemExit: whoever started this process is gone; what still runs would write beside its successor.
     """
-    queue, running, parent = list(cases), list[_Job](), os.getppid()
+    queue, running, parent = list(work), list[_Job](), os.getppid()
     if queue:
         _preload()
     try:
@@ -61,7 +64,7 @@ def run_jobs(cases: list[Case], jobs: int, limits: Limits) -> Iterator[tuple[Cas
                 raise SystemExit("the process that started this one has ended")
             for job in [job for job in running if job.is_over()]:
                 running.remove(job)
-                yield job.case, job.result()
+                yield job.work, job.result()
     finally:
         for job in running:
             job.stop()
@@ -107,16 +110,16 @@ def _silence() -> None:
 
 @dataclass
 class _Job:
-    """One case in a process of its own."""
+    """One piece of work in a process of its own."""
 
-    case: Case
+    work: Work
     limits: Limits
 
     def __post_init__(self) -> None:
         methods = multiprocessing.get_all_start_methods()
         context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
         self._receiver, sender = context.Pipe(duplex=False)
-        self._process = context.Process(target=_work, args=(self.case.name, sender), daemon=True)
+        self._process = context.Process(target=_work, args=(self.work[0].name, self.work[1], sender), daemon=True)
         self._end = time.monotonic() + self.limits.seconds
         self._row: dict[str, Any] | None = None
         self._peak = 0
@@ -139,6 +142,9 @@ class _Job:
         """Return the row; the process is gone afterwards."""
         status = self._process.exitcode
         self.stop()
+        if self.work[1]:
+            # Torch may take for ever to refuse what a spec is for.
+            return self._row or proved("fails", problem=self._reason(status))
         row = broken(self._reason(status)) if self._row is None else self._row
         return {**row, "megabytes": self._peak}
 
@@ -171,15 +177,16 @@ def _meter(pid: int) -> Callable[[], int]:
     return megabytes
 
 
-def _work(name: str, sender: Any) -> None:
-    """Check a case and send the row; what the exporters print goes nowhere."""
+def _work(name: str, proof: str, sender: Any) -> None:
+    """Check a case and send what came out; what the exporters print goes nowhere."""
     _silence()
     import torch
 
     torch.set_num_threads(1)
     try:
-        row = both(CASES[name])
+        row = left_out(CASES[name], proof) if proof else both(CASES[name])
     except Exception as error:
         # A model that cannot be called here is a result too.
-        row = broken(first_line(error))
+        problem = first_line(error)
+        row = proved("fails", "fails", problem) if proof else broken(problem)
     sender.send(row)

@@ -4,7 +4,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import distributions
@@ -89,6 +89,19 @@ class Results:
             return False
         environment = installed or self._environments[row["environment"]]
         return bool(row["key"] == key(case, environment.versions, row))
+
+    def missing_proofs(self, case: Case, wanted: Sequence[str]) -> list[str]:
+        """Return those proofs that a case lacks; only what works with all specs can prove one."""
+        row = self.rows.get(case.name, {})
+        return [proof for proof in wanted if row.get("state") in WORKS and proof not in row.get("proofs", {})]
+
+    def add_proof(self, case: Case, proof: str, found: Mapping[str, str]) -> None:
+        """Add what was found of a proof to the result of a case, and write the file."""
+        with held(self.path.parent):
+            self._read()
+            row = self.rows[case.name]
+            self.rows[case.name] = {**row, "proofs": {**row.get("proofs", {}), proof: dict(found)}}
+            self._write(self._environments[row["environment"]].versions)
 
     def add(self, case: Case, row: Mapping[str, Any], installed: Installed) -> None:
         """Add a result and write the file. What worked before and does not now, is marked with what it was."""

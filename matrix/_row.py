@@ -7,7 +7,7 @@ from typing import Any
 
 from exportcompat._replay import first_line
 
-from ._cases import Case
+from ._cases import Case, parse_proof
 from ._decoders import Sample
 
 _SHOWN = 3
@@ -34,6 +34,32 @@ def both(case: Case) -> dict[str, Any]:
             # This release cannot make the model itself; what it says is the reason.
             return {"state": "unsupported", "problems": [first_line(error)]}
         return _exported(case)
+
+
+def left_out(case: Case, proof: str) -> dict[str, str]:
+    """Check a case that works with all specs without one of them.
+
+    Args:
+        case: the case.
+        proof: the id of the spec, with a sample behind a colon where it is not the usual one.
+
+    Returns:
+        The states `without` and `with`, and the `problem` without.
+    """
+    from ._check import check, quiet
+
+    spec_id, colon, text = proof.partition(":")
+    _, sample = parse_proof(f"{case.name}{colon}{text}")
+    with quiet():
+        without = check(case, sample, exclude=[spec_id], again=False)
+        # The usual sample has been checked for the row.
+        together = check(case, sample, again=False).state if text else "works"
+    return proved(without.state, together, "".join(without.problems[:1]))
+
+
+def proved(without: str, together: str = "works", problem: str = "") -> dict[str, str]:
+    """Return what a row holds of a proof."""
+    return {"without": without, "with": together, "problem": problem}
 
 
 def broken(problem: str) -> dict[str, Any]:

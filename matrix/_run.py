@@ -11,7 +11,7 @@ from exportcompat.registry import ExportCompatError
 from ._axes import policy
 from ._cases import Case
 from ._cell import chosen
-from ._cells import Cell, all_cells, choose, default_cells, shard
+from ._cells import Cell, all_cells, cases_of, choose, default_cells, shard
 from ._driver import Options, Task, cell_process, plan_task, regressions, results_of, run_tasks
 from ._environments import Environments
 from ._states import BROKEN, STATES, UNTESTED
@@ -30,15 +30,19 @@ def run_matrix(arguments: argparse.Namespace) -> int:
         ExportCompatError: a choice fits nothing, or an environment is wanted and there is no wheel or uv.
     """
     options = Options(arguments.results.resolve(), arguments.jobs, arguments.fresh)
-    cases = _cases(arguments)
     if arguments.pre:
+        cases = chosen(arguments.case or policy()["cells"]["everywhere"] if arguments.all else default_cases())
         return _run_newest(cases, Environments(arguments.folder.resolve(), arguments.wheel), options)
-    tasks = [plan_task(cell, cases, options) for cell in _cells(arguments)]
+    tasks = [plan_task(cell, _cases(arguments, cell), options) for cell in _cells(arguments)]
     if arguments.list:
         print("\n".join(_listed(tasks, as_json=arguments.json)))
         return 0
-    todo = sum(len(task.todo) for task in tasks)
-    print(f"{len(tasks)} cells, {len(cases)} cases: {len(tasks) * len(cases) - todo} results are known, {todo} to run")
+    return _run(tasks, arguments, options)
+
+
+def _run(tasks: Sequence[Task], arguments: argparse.Namespace, options: Options) -> int:
+    wanted, todo = (sum(map(len, parts)) for parts in zip(*((task.cases, task.todo) for task in tasks), strict=True))
+    print(f"{len(tasks)} cells, {wanted} results: {wanted - todo} are known, {todo} to run")
     try:
         run_tasks(tasks, Environments(arguments.folder.resolve(), arguments.wheel), options)
     except KeyboardInterrupt:
@@ -75,8 +79,10 @@ def _cells(arguments: argparse.Namespace) -> list[Cell]:
     return shard(cells, arguments.shard)
 
 
-def _cases(arguments: argparse.Namespace) -> list[Case]:
-    return chosen(arguments.case or ([] if arguments.all else default_cases()))
+def _cases(arguments: argparse.Namespace, cell: Cell) -> list[Case]:
+    if arguments.case or not arguments.all:
+        return chosen(arguments.case or default_cases())
+    return cases_of(cell)
 
 
 def default_cases() -> list[str]:

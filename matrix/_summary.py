@@ -5,6 +5,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from ._cells import Cell, cases_of
 from ._results import read_results
 from ._states import NOT_THERE, WORKS
 
@@ -22,11 +23,15 @@ def summary(folder: Path) -> str:
         "| transformers | " + " | ".join(f"torch {name}" for name in columns) + " |",
         "|---" * (len(columns) + 1) + "|",
     ]
-    lines += [f"| {row} | " + " | ".join(_share(cells.get((row, name), {})) for name in columns) + " |" for row in rows]
+    lines += [f"| {row} | " + " | ".join(_share(cells, row, name) for name in columns) + " |" for row in rows]
     return "\n".join(lines)
 
 
-def _share(rows: dict[str, dict[str, Any]]) -> str:
-    """Return how many of the cases whose model exists work."""
+def _share(cells: dict[tuple[str, str], dict[str, dict[str, Any]]], transformers: str, torch: str) -> str:
+    """Return how many of the cases whose model exists work, and in brackets how many were not run yet."""
+    rows = cells.get((transformers, torch), {})
     states = [row["state"] for row in rows.values() if row["state"] not in NOT_THERE]
-    return f"{sum(state in WORKS for state in states)}/{len(states)}" if states else ""
+    if not states:
+        return ""
+    missing = sum(case.name not in rows for case in cases_of(Cell(transformers, torch)))
+    return f"{sum(state in WORKS for state in states)}/{len(states)}" + f" (+{missing})" * bool(missing)

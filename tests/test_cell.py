@@ -16,8 +16,8 @@ from exportcompat.matrix import _cell, _jobs
 from exportcompat.matrix._cases import CASES
 from exportcompat.matrix._cell import chosen, run_cell
 from exportcompat.matrix._jobs import Limits
-from exportcompat.matrix._results import Installed, Results, file_name
-from exportcompat.matrix._row import both, state_of
+from exportcompat.matrix._results import Installed, Results, check_content, file_name
+from exportcompat.matrix._row import both, left_out, proved, state_of
 from exportcompat.registry import ExportCompatError, MissingExtraError
 
 PACKAGES = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "onnx": "1.0", "onnxscript": "1.0", "onnxruntime": "1.0"}
@@ -200,6 +200,40 @@ def test_a_case_that_ends_badly_is_a_result_and_loses_no_other(
     assert cases["tiny_gpt"]["state"] == "patched"
 
 
+def test_proofs_are_run_once_for_what_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("transformers", reason="a cell is one of torch and transformers")
+    versions = Installed.here().versions
+    proofs = {"llama": ["applied", "other", "other:1,5,1"], "tiny_gpt": ["applied"]}
+    monkeypatch.setattr(_cell, "proofs_at_ends", lambda: {(versions["transformers"], versions["torch"]): proofs})
+    monkeypatch.setattr(_jobs, "_preload", lambda: None)
+    monkeypatch.setattr(_jobs, "both", lambda case: {**(ROW if case is LLAMA else FAILS), "applied": ["applied"]})
+    monkeypatch.setattr(_jobs, "left_out", lambda _, proof: proved("fails", problem=f"without {proof}"))
+    for _ in range(2):
+        assert run_cell(tmp_path, ["llama", "tiny_gpt"], jobs=1, fresh=False) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert sorted(line.split(maxsplit=2)[2] for line in said if line.startswith("without")) == [
+        "applied: fails, with it: works",
+        "other: works, with it: works",
+        "other:1,5,1: fails, with it: works",
+    ]
+    (file,) = tmp_path.glob("*.json")
+    cases = check_content(file)["cases"]
+    assert cases["llama"]["proofs"]["applied"] == {"without": "fails", "with": "works", "problem": "without applied"}
+    assert cases["llama"]["proofs"]["other"] == {"without": "works", "with": "works", "problem": ""}
+    assert "proofs" not in cases["tiny_gpt"]
+
+
+def test_a_proof_is_the_case_without_its_spec() -> None:
+    pytest.importorskip("transformers", reason="a case is exported")
+    pytest.importorskip("onnxruntime", reason="a case is compared")
+    found = left_out(CASES["buffered_gpt"], "torch-export-parameter-buffer:1,5,1")
+    assert (found["without"], found["with"]) == ("fails", "works")
+    assert found["problem"]
+    assert left_out(CASES["buffered_gpt"], "sliding-layer-full-past") == proved("works")
+
+
 KILLED = """
 import sys, time
 from pathlib import Path
@@ -232,4 +266,4 @@ def test_a_cell_ends_when_whoever_started_it_is_gone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(_jobs, "both", lambda case: time.sleep(60))
     monkeypatch.setattr("os.getppid", lambda: next(parents))
     with pytest.raises(SystemExit, match="the process that started this one has ended"):
-        list(_jobs.run_jobs([GPT], 1, Limits()))
+        list(_jobs.run_jobs([(GPT, "")], 1, Limits()))

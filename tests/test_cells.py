@@ -1,11 +1,14 @@
 """Which cells there are, and which of them are chosen."""
 
+import fnmatch
+
 import pytest
 
 from exportcompat.matrix import _axes
 from exportcompat.matrix._axes import exclusion, last_patches, policy, release
-from exportcompat.matrix._cells import Cell, all_cells, choose, default_cells, shard
-from exportcompat.matrix._ends import ends_of
+from exportcompat.matrix._cases import CASES
+from exportcompat.matrix._cells import ANYWHERE, Cell, all_cells, cases_of, choose, default_cells, shard
+from exportcompat.matrix._ends import ends_of, proofs_at_ends
 from exportcompat.registry import ExportCompatError
 
 CELLS = [Cell("4.50.3", "2.13.0"), Cell("5.23.0", "2.13.0"), Cell("4.57.6", "2.9.1"), Cell("4.57.6", "2.13.0")]
@@ -22,6 +25,23 @@ def test_every_minor_every_torch_and_every_end_is_a_cell() -> None:
         Cell(text, "2.13.0") for text in (first.inside, str(first.outside), last.inside, str(last.outside))
     } <= cells
     assert len(cells) == len(all_cells())
+
+
+def test_each_cell_has_cases_of_its_own() -> None:
+    def names(*cell: str) -> list[str]:
+        return [case.name for case in cases_of(Cell(*cell))]
+
+    assert names("4.57.6", "2.13.0") == list(CASES)
+    everywhere = names("5.11.0", "2.13.0")
+    assert {"llama", "jamba_eager", "qwen2_5_vl", "bert"} <= set(everywhere) < set(CASES)
+    # This cell is there for the end of some ranges alone.
+    assert set(names("4.45.1", "2.13.0")) == {ANYWHERE, *proofs_at_ends()["4.45.1", "2.13.0"]} < set(everywhere)
+    assert all(cases_of(cell) for cell in all_cells())
+
+
+def test_what_is_run_everywhere_is_a_case() -> None:
+    for pattern in policy()["cells"]["everywhere"]:
+        assert fnmatch.filter(CASES, pattern), f"matrix/axes.toml: no case is called {pattern}"
 
 
 def test_cells_of_one_torch_are_neighbours_from_old_to_new() -> None:

@@ -10,16 +10,18 @@ from packaging.version import Version
 
 from exportcompat.matrix import _probes
 from exportcompat.matrix._axes import last_patches, releases
-from exportcompat.matrix._ends import End, _last, bisect, ends_of, holds, prove_ends
+from exportcompat.matrix._driver import Options
+from exportcompat.matrix._ends import End, _last, bisect, ends_of, proofs_at_ends
 from exportcompat.matrix._environments import Environments
 from exportcompat.matrix._probes import Answer, Probes
+from exportcompat.matrix._verdicts import _judged, verdicts
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
 SPEC = "list-cache-length"
 """A spec with a range that ends on both sides within the supported releases: >=4.45.2,<4.51."""
 
-NEEDED, NOT_NEEDED, ABSENT = Answer("fails", "works"), Answer("works", "works"), Answer("absent", "absent")
+NEEDED, NOT_NEEDED = Answer("fails", "works"), Answer("works", "works")
 
 
 class Told(Probes):
@@ -70,20 +72,52 @@ def test_every_spec_has_ends() -> None:
         assert ends_of(spec.id)
 
 
+def test_the_cells_beside_an_end_have_its_proofs() -> None:
+    for release in ("4.45.2", "4.45.1", "4.50.3", "4.51.0"):
+        assert SPEC in proofs_at_ends()[release, "2.13.0"]["llama"]
+    # A sample of its own belongs to the name of a proof.
+    assert "torch-onnx-named-axes:1,5,1" in proofs_at_ends()["5.23.0", "2.7.0"]["llama"]
+
+
+def row(without: str, state: str = "patched", problem: str = "") -> dict[str, Any]:
+    return {"state": state, "proofs": {SPEC: {"without": without, "with": "works", "problem": problem}}}
+
+
 @pytest.mark.parametrize(
-    ("answer", "inside", "is_held"),
+    ("found", "is_inside", "does_hold"),
     [
-        (NEEDED, True, True),
-        (NEEDED, False, False),
-        (NOT_NEEDED, True, False),
-        (NOT_NEEDED, False, True),
-        (Answer("wrong", "fails"), True, False),
-        (ABSENT, True, False),
-        (ABSENT, False, True),
+        (row("fails"), True, True),
+        (row("wrong"), True, True),
+        (row("fails"), False, False),
+        (row("works"), True, False),
+        (row("works"), False, True),
+        # What does not work with all specs proves nothing.
+        (row("fails", "wrong"), True, False),
+        ({"state": "fails"}, False, False),
+        ({"state": "absent"}, False, True),
+        ({"state": "absent"}, True, False),
+        # What was not run is not known.
+        ({"state": "patched"}, False, False),
+        ({}, False, False),
     ],
 )
-def test_what_holds(answer: Answer, inside: bool, is_held: bool) -> None:
-    assert holds(answer, inside=inside) is is_held
+def test_what_holds(found: dict[str, Any], is_inside: bool, does_hold: bool) -> None:
+    assert _judged(found, SPEC, is_inside=is_inside)[1] is does_hold
+
+
+def test_ends_are_judged_on_both_sides(tmp_path: Path) -> None:
+    def write(release: str, found: dict[str, Any]) -> None:
+        path = tmp_path / f"transformers-{release}_torch-2.13.0.json"
+        path.write_text(json.dumps({"schema": 2, "environments": {}, "cases": {"llama": found}}))
+
+    ends = [end for end in ends_of(SPEC) if end.package == "transformers"]
+    for release in ("4.45.2", "4.50.3", "4.45.1"):
+        write(release, row("fails", problem="TypeError: no"))
+    write("4.51.0", row("works"))
+    lines = dict(verdicts(ends, Options(tmp_path, 1, fresh=False)))
+    outside = f"{SPEC}: outside its range of transformers: transformers 4.45.1, torch 2.13.0, llama: "
+    assert lines.pop(f"{outside}without fails (TypeError: no), with works: DOES NOT HOLD") is False
+    assert len(lines) == 3 and all(lines.values())
 
 
 @pytest.mark.parametrize("count", range(1, 12))
@@ -105,17 +139,6 @@ def test_bisect_says_where_a_range_is_wrong(capsys: pytest.CaptureFixture[str]) 
     assert f"needed from transformers 4.44.0 to {releases('transformers')[-1]}" in capsys.readouterr().out
     assert bisect(Told(lambda _: NOT_NEEDED), SPEC, "transformers", None) == 1
     assert "is not needed on transformers 4.45.2, the first release of its range" in capsys.readouterr().out
-
-
-def test_ends_are_proved_on_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
-    assert prove_ends(Told(lambda _: NEEDED), [SPEC]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    outside = [line for line in lines if ": outside, transformers 4.45.1" in line]
-    assert outside == [
-        f"{SPEC}: outside, transformers 4.45.1 (torch 2.13.0), llama: without fails, with works: DOES NOT HOLD: "
-    ]
-    assert prove_ends(Told(in_range), [SPEC]) == 0
-    assert all(line.endswith("holds") for line in capsys.readouterr().out.splitlines())
 
 
 def test_an_unknown_spec_is_named() -> None:

@@ -3,17 +3,19 @@
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from exportcompat._cli import main as command
-from exportcompat.matrix import _results, _run
+from exportcompat.matrix import _driver, _results, _run
 from exportcompat.matrix.__main__ import main
 from exportcompat.matrix._cases import CASES
 from exportcompat.matrix._cells import Cell
 from exportcompat.matrix._driver import Options, plan_task, regressions, results_of, run_tasks
 from exportcompat.matrix._environments import Environments, InstallError
+from exportcompat.matrix._row import proved
 
 pytest.importorskip("fastjsonschema", reason="the report checks the result files")
 
@@ -95,14 +97,14 @@ def run(tmp_path: Path, *arguments: str) -> int:
 def test_what_is_known_is_not_run_again(stubs: Stubs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path) == 0
     first = capsys.readouterr().out
-    assert "1 cells, 1 cases: 0 results are known, 1 to run" in first
+    assert "1 cells, 1 results: 0 are known, 1 to run" in first
     assert "[cell 1/1, case 1/1] transformers 4.44.2, torch 2.13.0: patched llama" in first
     assert "nothing got worse" in first and f"report: {tmp_path / 'page.html'}" in first
     assert "Llama" in (tmp_path / "page.html").read_text("utf-8")
     # Nothing can be found out any more, and nothing has to be.
     stubs.say("fails")
     assert run(tmp_path) == 0
-    assert "1 results are known, 0 to run" in capsys.readouterr().out
+    assert "1 are known, 0 to run" in capsys.readouterr().out
     assert run(tmp_path, "--fresh") == 1
     assert "transformers 4.44.2, torch 2.13.0, llama: was patched, is fails" in capsys.readouterr().out
 
@@ -132,13 +134,27 @@ def test_one_torch_after_the_other_is_installed_and_dropped(stubs: Stubs, option
 
 
 def test_a_changed_spec_runs_its_cells_only(stubs: Stubs, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_tasks([plan_task(cell, [LLAMA], options) for cell in (OLD, NEW)], stubs, options)
+    run_tasks([plan_task(cell, [GPT], options) for cell in (OLD, NEW)], stubs, options)
     known = _results.Results.is_current
     # As if the source of a spec for the older cell had changed.
     monkeypatch.setattr(
         _results.Results, "is_current", lambda self, case: "4.44.2" not in self.path.name and known(self, case)
     )
-    assert [len(plan_task(cell, [LLAMA], options).todo) for cell in (OLD, NEW)] == [1, 0]
+    assert [len(plan_task(cell, [GPT], options).todo) for cell in (OLD, NEW)] == [1, 0]
+
+
+def test_a_case_that_lacks_a_proof_is_run(stubs: Stubs, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_tasks([plan_task(cell, [LLAMA], options) for cell in (OLD, NEW)], stubs, options)
+    proofs = {(NEW.transformers, NEW.torch): {"llama": ["one", "two"]}}
+    monkeypatch.setattr(_driver, "proofs_at_ends", lambda: proofs)
+    assert [len(plan_task(cell, [LLAMA, GPT], options).todo) for cell in (OLD, NEW)] == [1, 2]
+    for proof in ("one", "two"):
+        assert plan_task(NEW, [LLAMA], options).todo == [LLAMA]
+        results_of(NEW, options.results).add_proof(LLAMA, proof, proved("fails"))
+    assert plan_task(NEW, [LLAMA], options).todo == []
+    # A new row knows nothing of what was proved with the old one.
+    run_tasks([plan_task(NEW, [LLAMA], replace(options, fresh=True))], stubs, options)
+    assert plan_task(NEW, [LLAMA], options).todo == [LLAMA]
 
 
 def test_what_cannot_be_installed_is_a_result_and_tried_again(

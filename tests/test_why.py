@@ -8,6 +8,7 @@ import pytest
 
 from exportcompat.matrix._cases import CASES
 from exportcompat.matrix._results import Installed, Results, file_name
+from exportcompat.matrix._row import proved
 from exportcompat.matrix._why import why
 from exportcompat.registry import ExportCompatError
 
@@ -48,6 +49,14 @@ def test_a_result_is_told(tmp_path: Path) -> None:
     assert "with python 3.11, torch 2.13.0" in text
     assert "before:" not in text and "age:" not in text
     assert lines[-1].endswith("nox -s matrix -- --transformers 5.23.0 --torch 2.13.0 --case llama --fresh")
+
+
+def test_proofs_are_told(tmp_path: Path) -> None:
+    path = add(tmp_path, "5.23.0", "2.13.0")
+    for name, found in {"one": proved("fails", problem="TypeError: no"), "two": proved("works")}.items():
+        Results(path).add_proof(CASES["llama"], name, found)
+    text = "\n".join(why(tmp_path, "llama", "5.23.0", "2.13.0"))
+    assert "proof:       without one fails: TypeError: no\n  proof:       without two works\n" in text
 
 
 def test_what_stopped_working_and_what_is_old_is_said(tmp_path: Path) -> None:
