@@ -283,6 +283,11 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             "ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 4, "moe_top_k": 2},
         },
     ),
+    "aria_text": (
+        "Aria, text, 4 experts",
+        "Aria",
+        {"moe_num_experts": 4, "moe_topk": 2, "moe_num_shared_experts": 1},
+    ),
     "longcat_flash": (
         "LongCat-Flash, 4 experts and 2 that change nothing",
         "LongcatFlash",

@@ -138,7 +138,8 @@ def _trees(inputs: list[Part], records: list[Record], missing: Mapping[str, Any]
                     f"argument {name!r} has {len(paths)} tensors in call {index} ({_some(paths)}) and {len(wanted)} in "
                     f"another ({_some(wanted)}); one graph takes one structure: observe calls that agree"
                 )
-    return found
+    # `generate` hands an empty cache to models that have no use for one, and that stays empty.
+    return {name: tree for name, tree in found.items() if _size(tree) or name not in CACHES}
 
 
 def _candidates(inputs: list[Part], records: list[Record], missing: Mapping[str, Any]) -> Iterator[tuple[str, Tree]]:

@@ -12,8 +12,8 @@ from ._tree import Tree, flatten
 
 _SCALARS = (bool, int, float, complex, str, type(None))
 
-DERIVED = ("cache_position", "last_cache_position")
-"""What transformers hands to `forward` and `forward` can tell from cache or mask: never part of an interface."""
+DERIVED = ("cache_position", "last_cache_position", "next_sequence_length", "is_first_iteration")
+"""What transformers hands to `forward` for its own book-keeping, or can be told from cache or mask: no interface."""
 
 STORED = ("rope_deltas",)
 """Results that a model of images takes from an attribute, where its first call has put them (Qwen-VL to 5.22)."""

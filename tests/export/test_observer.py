@@ -475,3 +475,18 @@ def test_what_is_behind_the_last_token_is_no_input() -> None:
         model(torch.ones(2, 5, dtype=torch.int64), last_cache_position=5)
         model(torch.ones(2, 6, dtype=torch.int64), last_cache_position=6)
     assert list(observer.infer_arguments()) == ["input_ids"]
+
+
+def test_a_cache_that_stays_empty_is_no_input() -> None:
+    """`generate` makes a cache for OpenAI's GPT too, whose `forward` takes it behind `**` and leaves it alone."""
+
+    class Old(Module):
+        def forward(self, input_ids: Any, **kwargs: Any) -> Any:
+            return input_ids + 0
+
+    observer, model = InputObserver(), Old()
+    with observer(model):
+        for length in (5, 6):
+            kept = {"past_key_values": [], "next_sequence_length": length, "is_first_iteration": length == 5}
+            model(torch.ones(2, length, dtype=torch.int64), **kept)
+    assert list(observer.infer_arguments()) == ["input_ids"]
