@@ -4,7 +4,7 @@ Symptom: Aria: `GuardOnDataDependentSymNode` (`Could not extract specialized int
 Cause: `token_states[start:end]`, with ends that are the sums of what was counted.
 What is done: while it is traced, each expert multiplies all rows, with those of others set to 0 (see
 `experts-grouped-product`).
-Can go: with transformers 5.18; from 5.19 on these experts are those of `experts-grouped-product`.
+Can go: with transformers 5.17; from 5.18 on these experts are those of `experts-grouped-product`.
 """
 
 from collections.abc import Callable
@@ -33,10 +33,10 @@ SPECS = (
         id="experts-sequential-rows",
         targets=("transformers.models.aria.modeling_aria:sequential_experts_gemm",),
         replacement=f"{__name__}:over_all_experts",
-        requires=("transformers>=4.48,<5.19", "torch>=2.6"),
+        requires=("transformers>=4.48,<5.18", "torch>=2.6"),
         reason="Each expert takes as many rows as were counted for it, which is data: no graph.",
         upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.18.0/src/transformers/models/aria/modeling_aria.py",
+            "https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/models/aria/modeling_aria.py",
         ),
         proofs=("aria_text",),
         defect=(r"token_states\[start:end\]",),

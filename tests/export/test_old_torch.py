@@ -2,7 +2,9 @@
 
 import builtins
 import operator
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,7 @@ ir = pytest.importorskip("onnxscript", reason="a file is made with it").ir
 
 from exportcompat.patches.torch_export_checked_elements import asking_for_truths
 from exportcompat.patches.torch_export_frozen_copies import thawed
+from exportcompat.patches.torch_export_new_attributes import given_back
 from exportcompat.patches.torch_export_size_extremes import with_extremes
 from exportcompat.patches.torch_onnx_batch_norm import with_one_output
 from exportcompat.patches.torch_onnx_shared_outputs import with_copies
@@ -48,6 +51,34 @@ def test_a_copy_of_another_dtype_is_not_frozen(dtype: Any, is_frozen: bool) -> N
     copy = torch.ops.aten._to_copy.default
     assert thawed(dispatch)(mode, copy, (), (torch.ones(1, dtype=torch.float32),), options) is is_frozen
     assert mode.export
+
+
+@contextmanager
+def same_names(mod: Any) -> Iterator[None]:
+    """Refuse other attributes than before, as torch does to 2.9."""
+    before = dict(vars(mod))
+    yield
+    assert vars(mod) == before
+
+
+def test_what_forward_stores_is_given_back_before_torch_looks() -> None:
+    model = SimpleNamespace(layer=1, kept=TENSOR)
+    detect = given_back(same_names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with detect(model):
+            model.layer, model.strategy = 2, "full"
+    assert vars(model) == {"layer": 1, "kept": TENSOR}
+    with (
+        pytest.warns(UserWarning, match="stores tensors on the model, which a graph does not: kept, new"),
+        detect(model),
+    ):
+        model.kept = model.new = TENSOR + 1
+    assert vars(model) == {"layer": 1, "kept": TENSOR}
+    with suppress(KeyError), detect(model):
+        model.layer = 3
+        raise KeyError
+    assert vars(model) == {"layer": 1, "kept": TENSOR}
 
 
 TENSOR = torch.ones(1, dtype=torch.float32)
