@@ -274,8 +274,8 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         "MiniMax-Text, lightning attention and attention, blocks of 8, 4 experts",
         "MiniMax",
         {
-            # Eager is compared without a cache: with this order, that of MiniMax-Text-01, upstream's mask of a later
-            # call is that of an empty cache, which fails for several tokens and is wrong for one behind padding.
+            # This order is that of MiniMax-Text-01. With it upstream's mask of a later call is that of an empty cache,
+            # so eager is wrong there for several tokens, and for one behind padding: it is compared without a cache.
             "layer_types": ["linear_attention", "full_attention"],
             "block_size": 8,
             "head_dim": 8,

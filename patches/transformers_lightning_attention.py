@@ -86,7 +86,7 @@ SPECS = (
         targets=("transformers.models.minimax.modeling_minimax:MiniMaxLightningAttention.forward",),
         replacement=f"{__name__}:continued",
         requires=("transformers>=4.53", "torch>=2.6"),
-        reason="Lightning attention loops over as many blocks and tokens as the sample has: no graph for other lengths.",
+        reason="Lightning attention loops over as many blocks or tokens as the sample has: none, or one for that length.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/minimax/modeling_minimax.py",
         ),

@@ -1,8 +1,8 @@
 """`MiniMaxCache` is no pytree node.
 
 Symptom: `torch.export` refuses a `MiniMaxCache` among the inputs; MiniMax-Text-01 takes no other cache.
-What is done: inside the scope the leaves are, layer by layer, `0.recurrent_state`, `(batch, heads, head_dim, head_dim)`,
-or `0.key` and `0.value` for attention, which are taken apart as those of a `DynamicCache`.
+What is done: inside the scope the leaves are, layer by layer, `0.recurrent_state`, `(batch, heads, head_dim,
+head_dim)`, or `0.key` and `0.value` for attention, which are taken apart as those of a `DynamicCache`.
 Can go: when MiniMax-Text has a `DynamicCache`, as other models whose layers have states do from 5.5 on.
 """
 
