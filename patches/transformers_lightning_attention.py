@@ -33,7 +33,7 @@ def continued(original: Callable[..., Any]) -> Callable[..., Any]:
         cache = given.get("past_key_values", given.get("past_key_value"))
         projected = unpadded(self.act_fn(self.qkv_proj(hidden_states)), given.get("attention_mask"))
         parts = projected.unflatten(-1, (self.num_attention_heads, -1)).transpose(1, 2).chunk(3, dim=-1)
-        outputs, state = _attended(*parts, self.slope_rate, _state(cache, self.layer_idx))
+        outputs, state = _attended(parts, self.slope_rate, _state(cache, self.layer_idx))
         outputs = self.norm(outputs.transpose(1, 2).flatten(2)) * torch.sigmoid(self.output_gate(hidden_states))
         if cache is not None:
             cache.set_linear_cache(self.layer_idx, state)
@@ -48,20 +48,18 @@ def _state(cache: Any, index: int) -> Any:
     return None if isinstance(state, list) else state
 
 
-def _attended(query: Any, key: Any, value: Any, slope: Any, state: Any) -> tuple[Any, Any]:
+def _attended(parts: Any, slope: Any, state: Any) -> tuple[Any, Any]:
     """Return `(batch, heads, tokens, head_dim)` and the next state, in the type of the values.
 
     Args:
-        query: `(batch, heads, tokens, head_dim)`.
-        key: as `query`.
-        value: as `query`.
+        parts: queries, keys and values, `(batch, heads, tokens, head_dim)` each.
         slope: what is left after n tokens is exp(-slope * n), `(heads, 1, 1)`.
         state: `(batch, heads, head_dim, head_dim)`; None for zeros.
     """
     import torch
 
-    dtype, slope = value.dtype, slope.float()
-    query, key, value = query.float(), key.float(), value.float()
+    dtype, slope = parts[0].dtype, slope.float()
+    query, key, value = (part.float() for part in parts)
     places = torch.arange(query.shape[-2], device=query.device)[:, None]
     outputs = (query @ key.transpose(-1, -2) * _decays(slope, places)) @ value
     # What the last token leaves stays as it is, and that of those before it has decayed.
@@ -86,7 +84,7 @@ SPECS = (
         targets=("transformers.models.minimax.modeling_minimax:MiniMaxLightningAttention.forward",),
         replacement=f"{__name__}:continued",
         requires=("transformers>=4.53", "torch>=2.6"),
-        reason="Lightning attention loops over as many blocks or tokens as the sample has: none, or one for that length.",
+        reason="Lightning attention loops over the blocks or tokens of the sample: no graph, or one for that length.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/minimax/modeling_minimax.py",
         ),

@@ -1,7 +1,7 @@
 """`MiniMaxCache` is as long as its first layer, which has no keys.
 
 Symptom: a graph cannot be made with a past, or is wrong with one. Eager is wrong too, without a word, in a later call
-of several tokens, or of one behind padding; with both it stops (`The size of tensor a must match the size of tensor b`).
+of several tokens, or of one behind padding; with both it stops (`The size of tensor a must match the size of b`).
 Cause: masks and positions ask the cache for the length of layer 0. In MiniMax-Text-01 that layer has a state and no
 keys, so the length is 0; upstream looks for a layer with keys in caches only that know which of their layers have
 states, and in a `MiniMaxCache` all are of the same class.
