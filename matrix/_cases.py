@@ -428,7 +428,7 @@ _WAY = (
 CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kimi_linear")
 """Models with layers that go through a text in chunks of 64 tokens, which no configuration makes less."""
 
-OWN_CACHES = (*CHUNKED, "falcon_h1", "lfm2", "lfm2_moe", "nemotron_h", "zamba2")
+OWN_CACHES = (*CHUNKED, "falcon_h1", "lfm2", "lfm2_moe", "minimax", "nemotron_h", "zamba2")
 """Models that have a cache of a class of their own in some releases, of which some need to be told the batch."""
 
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")

@@ -26,6 +26,7 @@ LEAVES = {
     "zamba2": [*STATES, "1.key", "1.value", "1.conv_state", "1.recurrent_state", "2.conv_state", "2.recurrent_state"],
     "nemotron_h": [*STATES, "1.key", "1.value", "2.conv_state", "2.recurrent_state"],
     "lfm2": ["0.conv_state", "1.key", "1.value"],
+    "minimax": ["0.recurrent_state", "1.key", "1.value"],
     "inkling": [
         f"{layer}.{name}"
         for layer in (0, 1)
