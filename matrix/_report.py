@@ -34,6 +34,7 @@ def write_report(results: Path, out: Path, kind: str) -> None:
     - `difference`: the largest of a logit; a number, or the text `inf` or `nan`;
     - `calls`: how many were compared; `seconds`, `total_seconds`, `megabytes`, `date`;
     - `applied`, `used`, `modules`: ids of specs, and the modules of models that were loaded;
+    - `proofs`: at the end of a range, a text for each spec that was left out;
     - `environment`: the digest by which the result file refers to what was installed; `python`;
     - `torch_installed` and the same for transformers, onnx, onnxscript and onnxruntime: the exact versions.
 

@@ -13,7 +13,7 @@ from exportcompat.registry import ExportCompatError
 
 from ._axes import releases
 from ._cases import CASES
-from ._results import PACKAGES, file_name, read_results
+from ._results import PACKAGES, file_name, proof_texts, read_results
 from ._states import NOT_THERE, STATES, UNTESTED, WORKS
 
 Record = dict[str, Any]
@@ -36,6 +36,7 @@ FIELDS = (
     "megabytes",
     "applied",
     "used",
+    "proofs",
     "date",
     "environment",
 )
@@ -122,6 +123,7 @@ def _fields(cell: Cell, case: str, row: dict[str, Any]) -> Record:
     where = {"case": case, "transformers": cell.transformers, "torch": cell.torch}
     plain = {f"plain_{name}": value for name, value in row.get("plain", {}).items()}
     found = {"problems": [], **row, **plain, **where, "difference": _finite(row.get("difference"))}
+    found["proofs"] = proof_texts(row)
     return {name: found.get(name) for name in FIELDS}
 
 
@@ -170,7 +172,7 @@ class _Tables:
         row.update({name: number(row[name]) for name, number in tables.items()})
         row.update({name: self.texts(row[name]) for name in texts})
         row.update({name: self._ids(row[name]) for name in ("applied", "used")})
-        row["problems"] = [self.texts(text) for text in row["problems"]]
+        row.update({name: [self.texts(text) for text in row[name]] for name in ("problems", "proofs")})
         row["environment"] = self.environments((installed["python"], tuple(map(self.packages, installed["packages"]))))
         row["difference"] = _short(row["difference"])
         return [row[name] for name in FIELDS]

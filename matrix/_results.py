@@ -136,6 +136,12 @@ def marked(row: Row, old: Row) -> Row:
     return {**row, "was": was} if row["state"] not in WORKS and was in WORKS else row
 
 
+def proof_texts(row: Row) -> list[str]:
+    """Return what is known of a case at the end of a range, for people: how it is without a spec, and the problem."""
+    found = row.get("proofs", {}).items()
+    return [": ".join(filter(None, (f"without {name} {item['without']}", item["problem"]))) for name, item in found]
+
+
 def read_results(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Return what is in the result files of a folder, by the releases of transformers and torch.
 

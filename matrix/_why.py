@@ -9,7 +9,7 @@ from packaging.version import Version
 from exportcompat.registry import ExportCompatError
 
 from ._cases import CASES
-from ._results import Installed, Results, file_name, read_results
+from ._results import Installed, Results, file_name, proof_texts, read_results
 from ._states import STATES
 
 _NEAR = 3
@@ -53,17 +53,13 @@ def _facts(row: dict[str, Any], content: dict[str, Any], is_current: bool) -> It
     yield "unpatched", ": ".join(filter(None, (plain["state"], plain["problem"])))
     yield "used", ", ".join(row.get("used", []))
     yield "applied too", ", ".join(name for name in row.get("applied", []) if name not in row["used"])
-    yield from (("proof", _proof(*item)) for item in row.get("proofs", {}).items())
+    yield from (("proof", text) for text in proof_texts(row))
     if row.get("calls"):
         yield "compared", f"{row['calls']} calls, largest difference of a logit {row['difference']:.1e}"
     if "total_seconds" in row:
         yield "cost", f"{row['total_seconds']} s, {row.get('megabytes', 0)} MB"
     yield "found", f"{row['date']}, with {', '.join(f'{name} {text}' for name, text in versions.items())}"
     yield "age", "" if is_current else "something that it depends on has changed since"
-
-
-def _proof(name: str, found: dict[str, str]) -> str:
-    return ": ".join(filter(None, (f"without {name} {found['without']}", found["problem"])))
 
 
 def _near(cells: dict[tuple[str, str], dict[str, Any]], case: str, transformers: str, torch: str) -> Iterator[str]:
