@@ -506,6 +506,7 @@ def test_details_show_all_fields_as_text(results: Path) -> None:
         "Without patches": "fails after 0.5 s plain problem",
         "Specs used": "spec-a",
         "Applied, not used": "spec-b",
+        "Proofs at ends of ranges": "without spec-a fails: TypeError: no without spec-b works",
         "Largest difference": "0.123 (absolute, of a logit)",
         "Calls compared": "188",
         "Sample": "2,5,3 (batch, past and new tokens)",
