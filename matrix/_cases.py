@@ -247,6 +247,9 @@ def _encoders() -> Iterator[Case]:
         yield _sized_case("_images", name, title, *files)
     for name, title in {"mobilevit": "MobileViT", "beit": "BEiT, relative positions"}.items():
         yield _sized_case("_resized", name, title, *files, "_resized.py")
+    make, exists = partial(_make_forward, "_called", "beit_called"), partial(_has_model, "beit")
+    title = "BEiT, relative positions, called before it is exported"
+    yield _forward_case("beit_called", title, make, *files, "_resized.py", "_called.py", exists=exists)
 
 
 _SIZED = {"swin": "Swin", "swinv2": "Swin v2", "donut": "Donut's encoder", "focalnet": "FocalNet", "rt_detr": "RT-DETR"}

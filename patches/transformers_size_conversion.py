@@ -30,7 +30,7 @@ SPECS = (
         id="size-conversion",
         targets=("imported(transformers.utils.generic:torch_int)",),
         replacement=f"{__name__}:kept",
-        requires=("transformers>=4.49", "torch>=2.6"),
+        requires=("transformers>=4.45", "torch>=2.6"),
         reason="`torch_int` makes a constant of a dynamic size: files for images of one size.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/utils/generic.py",),
         proofs=("beit",),
