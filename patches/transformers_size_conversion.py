@@ -4,7 +4,7 @@ Symptom: a file for images of the traced size alone, which stops in ONNX Runtime
 positions); or torch tries a slower way to capture the model, after a first that has failed.
 Cause: `torch_int(x)` is `int(x)` in every case that is not `torch.jit.trace`, and `int` of a symbolic size is the size
 of the sample.
-What is done: a symbolic size stays what it is, as it is whole already. BEiT of 4.48 and before is right without.
+What is done: a symbolic size stays what it is, as it is whole already. In 4.44 BEiT calls `int` itself.
 Can go: when `torch_int` knows `torch.SymInt`.
 """
 

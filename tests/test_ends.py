@@ -94,15 +94,15 @@ def row(without: str, state: str = "patched", problem: str = "") -> dict[str, An
         # What does not work with all specs proves nothing.
         (row("fails", "wrong"), True, False),
         ({"state": "fails"}, False, False),
-        ({"state": "absent"}, False, True),
-        ({"state": "absent"}, True, False),
+        ({"state": "absent"}, False, None),
+        ({"state": "absent"}, True, None),
         # What was not run is not known.
         ({"state": "patched"}, False, False),
         ({}, False, False),
     ],
 )
-def test_what_holds(found: dict[str, Any], is_inside: bool, does_hold: bool) -> None:
-    assert _judged(found, SPEC, is_inside=is_inside)[1] is does_hold
+def test_what_holds(found: dict[str, Any], is_inside: bool, does_hold: bool | None) -> None:
+    assert _judged(found, SPEC, "inside" if is_inside else "outside")[1] is does_hold
 
 
 def test_ends_are_judged_on_both_sides(tmp_path: Path) -> None:
@@ -118,6 +118,13 @@ def test_ends_are_judged_on_both_sides(tmp_path: Path) -> None:
     outside = f"{SPEC}: outside its range of transformers: transformers 4.45.1, torch 2.13.0, llama: "
     assert lines.pop(f"{outside}without fails (TypeError: no), with works: DOES NOT HOLD") is False
     assert len(lines) == 3 and all(lines.values())
+    # A model that is younger says nothing; inside, something has to be said.
+    for release in ("4.45.1", "4.45.2"):
+        write(release, {"state": "absent"})
+    lines = dict(verdicts(ends, Options(tmp_path, 1, fresh=False)))
+    where = "its range of transformers: transformers"
+    assert lines[f"{SPEC}: outside {where} 4.45.1, torch 2.13.0, llama: absent: says nothing"] is None
+    assert lines[f"{SPEC}: inside {where} 4.45.2, torch 2.13.0: no proof can be run there"] is False
 
 
 @pytest.mark.parametrize("count", range(1, 12))
