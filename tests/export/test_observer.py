@@ -487,6 +487,10 @@ def test_a_cache_that_stays_empty_is_no_input() -> None:
     observer, model = InputObserver(), Old()
     with observer(model):
         for length in (5, 6):
-            kept = {"past_key_values": [], "next_sequence_length": length, "is_first_iteration": length == 5}
+            kept: dict[str, Any] = {
+                "past_key_values": [],
+                "next_sequence_length": length,
+                "is_first_iteration": length == 5,
+            }
             model(torch.ones(2, length, dtype=torch.int64), **kept)
     assert list(observer.infer_arguments()) == ["input_ids"]
