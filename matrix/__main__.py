@@ -65,13 +65,17 @@ def _add_run(commands: Commands) -> None:
     parser.add_argument("--fresh", action="store_true", help="run again what is known")
     parser.add_argument("--pre", action="store_true", help="the newest pre-releases instead; never fails the run")
     parser.add_argument("--report", type=Path, default=_PAGE, metavar="FILE")
-    _add_environments(parser)
+    _add_cells(parser)
+
+
+def _add_cells(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
+    _add_environments(parser, ".nox/cells", "for the environments")
     _add_results(parser)
 
 
-def _add_environments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
-    parser.add_argument("--folder", type=Path, default=Path(".nox/cells"), help="for the environments")
+def _add_environments(parser: argparse.ArgumentParser, folder: str, purpose: str) -> None:
+    parser.add_argument("--folder", type=Path, default=Path(folder), help=purpose)
     parser.add_argument("--wheel", type=Path, help="the wheel of exportcompat that is tried")
 
 
@@ -234,8 +238,7 @@ def _add_ends(commands: Commands) -> None:
 
     parser = _add(commands, "ends", "prove specs just inside and just outside each end of their ranges", run)
     parser.add_argument("spec", nargs="*", help="ids; all by default")
-    _add_environments(parser)
-    _add_results(parser)
+    _add_cells(parser)
 
 
 def _add_bisect(commands: Commands) -> None:
@@ -250,12 +253,7 @@ def _add_bisect(commands: Commands) -> None:
     parser.add_argument("spec")
     parser.add_argument("--package", default="transformers", help="whose releases are walked (transformers)")
     parser.add_argument("--case", help="what is exported; the first proof by default")
-    _add_probes(parser)
-
-
-def _add_probes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--folder", type=Path, default=Path(".nox/probes"), help="for environments and answers")
-    parser.add_argument("--wheel", type=Path, help="the wheel of exportcompat that is tried")
+    _add_environments(parser, ".nox/probes", "for environments and answers")
 
 
 _COMMANDS = (

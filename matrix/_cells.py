@@ -11,6 +11,7 @@ from exportcompat.registry import ExportCompatError
 
 from ._axes import last_patches, policy, release, releases
 from ._cases import CASES, Case
+from ._cell import chosen
 from ._ends import proofs_at_ends
 
 ANYWHERE = "tiny_gpt"
@@ -49,8 +50,13 @@ def cases_of(cell: Cell) -> list[Case]:
         return list(CASES.values())
     proved = proofs_at_ends().get((cell.transformers, cell.torch), {})
     # The models of all proofs may be younger than a release; one case can be checked anywhere.
-    patterns = [*(policy()["cells"]["everywhere"] if cell in _grid() else [ANYWHERE]), *proved]
-    return [case for case in CASES.values() if any(fnmatch.fnmatchcase(case.name, text) for text in patterns)]
+    names = {*(_everywhere() if cell in _grid() else [ANYWHERE]), *proved}
+    return [case for case in CASES.values() if case.name in names]
+
+
+@lru_cache(maxsize=1)
+def _everywhere() -> frozenset[str]:
+    return frozenset(case.name for case in chosen(policy()["cells"]["everywhere"]))
 
 
 @lru_cache(maxsize=1)

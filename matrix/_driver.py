@@ -5,9 +5,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -57,8 +57,8 @@ def plan_task(cell: Cell, cases: Sequence[Case], options: Options) -> Task:
     Raises:
         ExportCompatError: the result file of the cell is not one of ours.
     """
-    results, wanted = results_of(cell, options.results), proofs_at_ends().get((cell.transformers, cell.torch), {})
-    return Task(cell, cases, [case for case in cases if options.fresh or not _is_known(results, case, wanted)])
+    results = results_of(cell, options.results)
+    return Task(cell, cases, [case for case in cases if options.fresh or not _is_known(results, cell, case)])
 
 
 def results_of(cell: Cell, folder: Path) -> Results:
@@ -110,10 +110,11 @@ class Progress:
         return f", {seconds / 60:.0f} min left" if seconds > 90 else f", {seconds:.0f} s left"
 
 
-def _is_known(results: Results, case: Case, wanted: Mapping[str, Sequence[str]]) -> bool:
+def _is_known(results: Results, cell: Cell, case: Case) -> bool:
     # What could not be installed may have been out of reach for a while only.
     is_current = results.is_current(case) and results.rows[case.name]["state"] != "uninstallable"
-    return is_current and not results.missing_proofs(case, wanted.get(case.name, ()))
+    wanted = proofs_at_ends().get((cell.transformers, cell.torch), {}).get(case.name, ())
+    return is_current and not results.missing_proofs(case, wanted)
 
 
 def _run(task: Task, environments: Environments, options: Options, progress: Progress) -> None:
@@ -195,7 +196,7 @@ def regressions(tasks: Sequence[Task], options: Options) -> list[str]:
         found += [
             f"{task.cell}, {name}: was {row['was']}, is {row['state']}" for name, row in chosen.items() if "was" in row
         ]
-        old = [case.name for case in plan_task(task.cell, task.todo, replace(options, fresh=False)).todo]
+        old = [case.name for case in task.todo if not _is_known(results, task.cell, case)]
         found += [f"{task.cell}: no result of today's source for {', '.join(old)}"] if old else []
         if not any(row.get("state") in CHECKED for row in chosen.values()):
             found.append(f"{task.cell}: nothing was checked")

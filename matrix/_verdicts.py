@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from exportcompat.patches import default_registry
@@ -48,9 +49,11 @@ def verdicts(ends: Sequence[End], options: Options) -> Iterator[tuple[str, bool 
 
     A model may be younger than a release, or not be run there for a reason. Inside, one proof at least has to hold.
     """
+    # Many ends are in one cell, whose file is read once.
+    cells = {pair: results_of(Cell(*pair), options.results).rows for pair in {*chain(*(end.cells() for end in ends))}}
     for end in ends:
         for place, pair in zip(("inside", "outside"), end.cells(), strict=False):
-            rows = results_of(Cell(*pair), options.results).rows
+            rows = cells[pair]
             where = f"{end.spec_id}: {place} its range of {end.package}: transformers {pair[0]}, torch {pair[1]}"
             found = [(case, *_judged(rows.get(case, {}), proof, place)) for case, proof in end.named_proofs()]
             yield from ((f"{where}, {case}: {said}: {_WORDS[verdict]}", verdict) for case, said, verdict in found)
