@@ -39,13 +39,13 @@ def _variant(
     proofs: tuple[str, ...],
     source: str,
     targets: tuple[str, ...] = _COPIES,
-    suffix: str = "",
+    replacement: str = "_expert_loop:over_all_experts",
     name: str = "experts-hit-loop",
 ) -> PatchingSpec:
     return PatchingSpec(
         id=name,
         targets=targets,
-        replacement=f"exportcompat.patches._expert_loop:over_all_experts{suffix}",
+        replacement=f"exportcompat.patches.{replacement}",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Experts are run in a loop over those that were hit, which depends on data: no graph.",
         upstream=(source,),
@@ -59,8 +59,13 @@ SPECS = (
     _variant(">=4.44,<4.52", ("jamba",), _SOURCE.format("v4.44.2", "jamba/modeling_jamba.py")),
     _variant(">=4.52,<5.0", ("qwen2_moe", "deepseek_v3"), _SOURCE.format("v4.57.6", "mixtral/modeling_mixtral.py")),
     # A model of 5.0 looks its implementation up by itself, around its loop.
-    _variant(">=5.0,<5.1", ("mixtral_loop", "dbrx"), _MOE.replace("v5.23.0", "v5.0.0")),
-    _variant(">=5.1", ("mixtral_loop",), _MOE, _FALLBACK, "_by_default"),
+    _variant(
+        ">=5.0,<5.1",
+        ("mixtral_loop", "mixtral_script", "dbrx"),
+        _MOE.replace("v5.23.0", "v5.0.0"),
+        replacement="_expert_lookup:over_all_experts_of_class",
+    ),
+    _variant(">=5.1", ("mixtral_loop", "mixtral_script"), _MOE, _FALLBACK, "_expert_loop:over_all_experts_by_default"),
     _variant(
         ">=5.1",
         ("dbrx", "longcat_flash", "switch_transformers_decoder", "nllb_moe_decoder"),
