@@ -30,28 +30,35 @@ def _frames(suffix: str, releases: str) -> PatchingSpec:
     )
 
 
-def _spec(name: str, suffix: str, method: str, replacement: str, releases: str) -> PatchingSpec:
-    places = (f"{model}.modeling_{model}:{prefix}{suffix}" for model, prefix in _CLASSES.items())
+def _spec(
+    name: str, suffix: str, method: str, replacement: str, releases: str, models: tuple[str, ...] = (*_CLASSES,)
+) -> PatchingSpec:
+    places = (f"{model}.modeling_{model}:{_CLASSES[model]}{suffix}" for model in models)
     return PatchingSpec(
         id=name,
         targets=tuple(f"transformers.models.{place}.{method}" for place in places),
         replacement=f"exportcompat.patches._tiles:{replacement}",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="The tiles of each image are counted, split and packed by a size that is data: no graph.",
-        upstream=tuple(f"{_SOURCE}/{model}/modeling_{model}.py" for model in _CLASSES),
-        proofs=tuple(_CLASSES),
+        upstream=tuple(f"{_SOURCE}/{model}/modeling_{model}.py" for model in models),
+        proofs=models,
         kind="wrap",
     )
 
 
 _WHOLE = "ForConditionalGeneration"
 
+# To 4.47 the others expand placeholders by themselves, and eager stops where a text has all of them.
+_FIRST = (">=4.46,<4.48", ("llava_onevision",))
+
 SPECS = (
-    _spec("anyres-tiles", _WHOLE, "get_image_features", "taking_all", ">=4.50,<4.52"),
-    _spec("anyres-packing", _WHOLE, "pack_image_features", "packing_into_one", ">=4.50,<4.52"),
+    _spec("anyres-tiles", _WHOLE, "get_image_features", "taking_all", *_FIRST),
+    _spec("anyres-packing", _WHOLE, "pack_image_features", "packing_into_one", *_FIRST),
+    _spec("anyres-tiles", _WHOLE, "get_image_features", "taking_all", ">=4.48,<4.52"),
+    _spec("anyres-packing", _WHOLE, "pack_image_features", "packing_into_one", ">=4.48,<4.52"),
     _spec("anyres-tiles", "Model", "get_image_features", "taking_all", ">=4.52"),
     _spec("anyres-packing", "Model", "pack_image_features", "packing_into_one", ">=4.52,<4.53"),
     _spec("anyres-packing", "Model", "pack_image_features", "packing", ">=4.53"),
-    _frames(_WHOLE, ">=4.50,<4.52"),
+    _frames(_WHOLE, ">=4.48,<4.52"),
     _frames("Model", ">=4.52"),
 )
