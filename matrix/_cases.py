@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import exportcompat
 from exportcompat.registry import ExportCompatError
 
+from ._compressed import has_compressed, make_compressed
 from ._decoders import SEED, Decoder, HybridDecoder, Sample, SlidingDecoder
 from ._models import (
     SETTINGS,
@@ -543,6 +544,14 @@ _BASES = (
         partial(make_own_cache, "lfm2"),
         partial(exists, "lfm2"),
         compare=compare_unpadded,
+    ),
+    Case(
+        "deepseek_v4",
+        "DeepSeek-V4, windows of 2 and 3 tokens, 4 experts, calls without padding",
+        make_compressed,
+        has_compressed,
+        compare=compare_unpadded,
+        sources=("_compressed.py",),
     ),
     *(
         Case(

@@ -4,7 +4,8 @@ Symptom: `torch.export` refuses a `DynamicCache` among the inputs. Where transfo
 is imported, later on request) all keys come before all values, and windows or layer types are lost on some versions.
 What is done: inside the scope the leaves are key 0, value 0, key 1, value 1, ... of the initialised layers; layers
 with an indexer (5.12 and later) have `index_key` too, and layers without attention (5.5 and later) `conv_state` and
-`recurrent_state`. Layer types and windows are in the context.
+`recurrent_state`; those of DeepSeek-V4 have no values, and what they keep compressed. Layer types and windows are in
+the context.
 Counters are kept for a round trip and are no part of what is compared, so a graph that was traced at one past length
 takes every other. A registration by somebody else is taken over, and given back afterwards.
 Can go: when transformers registers the class itself with these leaves.
@@ -106,7 +107,9 @@ def unflatten(leaves: Iterable[Any], layout: CacheLayout) -> Any:
 def _layout(layer: Any, index: int) -> LayerLayout:
     from transformers import cache_utils
 
-    if type(layer) not in [getattr(cache_utils, name, None) for name in _KNOWN]:
+    from ._compressed_layers import WINDOW_STATES, is_compressed
+
+    if not is_compressed(layer) and type(layer) not in [getattr(cache_utils, name, None) for name in _KNOWN]:
         raise TypeError(
             f"spec 'dynamic-cache-pytree': layer {index} of the cache is a {type(layer).__name__}; only "
             f"{', '.join(_KNOWN)} are flattened. Pass a cache of those, or register the class as a pytree "
@@ -118,15 +121,18 @@ def _layout(layer: Any, index: int) -> LayerLayout:
     counted = getattr(layer, "cumulative_length", held)
     dropped = counted - held if type(counted) is type(held) is int else 0
     window = getattr(layer, "sliding_window", None)
-    return LayerLayout(
-        type(layer).__name__, window, tuple(leaves), dropped, _state(layer, (*_LEAVES, *_STATES, _INDEX[1]))
-    )
+    apart = (*_LEAVES, *_STATES, _INDEX[1], *WINDOW_STATES)
+    return LayerLayout(type(layer).__name__, window, tuple(leaves), dropped, _state(layer, apart))
 
 
 def _tensors(layer: Any) -> list[tuple[str, Any]]:
     """Return name and tensor of what a layer holds."""
+    from ._compressed_layers import is_compressed, window_states
     from ._linear_states import layer_states
 
+    if is_compressed(layer):
+        # Keys are the values.
+        return [(_PAIR[0], layer.keys), *window_states(layer)] if layer.keys is not None else []
     pair = [(name, getattr(layer, leaf, None)) for name, leaf in zip(_PAIR, _LEAVES, strict=True)]
     pair.append((_INDEX[0], getattr(layer, _INDEX[1], None)))
     return [(name, leaf) for name, leaf in pair if leaf is not None] + list(layer_states(layer))
@@ -153,18 +159,21 @@ def _own(value: Any) -> Any:
 
 
 def _layer(layout: LayerLayout, leaves: Any) -> Any:
+    from ._compressed_layers import is_compressed, set_window_state
     from ._linear_states import set_layer_state
 
     layer = _empty(layout)
     held = {name: next(leaves) for name in layout}
     if "key" in held:
-        layer.keys, layer.values = (held.pop(name) for name in _PAIR)
+        layer.keys = held.pop("key")
+        layer.values = held.pop("value", layer.keys)
         layer.is_initialized = True
         _describe(layer, layout)
     if _INDEX[0] in held:
         _set_index(layer, held.pop(_INDEX[0]))
+    put = set_window_state if is_compressed(layer) else set_layer_state
     for name, state in held.items():
-        set_layer_state(layer, name, state)
+        put(layer, name, state)
     return layer
 
 
@@ -180,12 +189,14 @@ def _set_index(layer: Any, keys: Any) -> None:
 def _empty(layout: LayerLayout) -> Any:
     from transformers import cache_utils
 
+    from ._compressed_layers import blank_layer
     from ._linear_states import state_number
 
-    cls = getattr(cache_utils, layout.name)
+    cls = getattr(cache_utils, layout.name, None)
     options = {} if layout.window is None else {"sliding_window": layout.window}
     numbers = list(filter(None, map(state_number, layout)))
-    layer = cls(**options, **({"number_of_states": 1 + max(numbers)} if numbers else {}))
+    numbered = {"number_of_states": 1 + max(numbers)} if numbers else {}
+    layer = blank_layer(layout.name, layout.window) if cls is None else cls(**options, **numbered)
     vars(layer).update({name: _own(value) for name, value in (layout.state or {}).items()})
     return layer
 

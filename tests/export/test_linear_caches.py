@@ -14,6 +14,8 @@ from exportcompat import apply_patches
 from exportcompat.matrix._cases import find_case
 
 STATES = ["0.conv_state", "0.recurrent_state"]
+COMPRESSED = ("buffer_kv", "buffer_gate", "compressed_kv")
+OVERLAP = ("overlap_kv", "overlap_gate")
 LEAVES = {
     "mamba": [*STATES, "1.conv_state", "1.recurrent_state"],
     "mamba2": [*STATES, "1.conv_state", "1.recurrent_state"],
@@ -31,6 +33,14 @@ LEAVES = {
         f"{layer}.{name}"
         for layer in (0, 1)
         for name in ("key", "value", "conv_state", "conv_state_1", "conv_state_2", "conv_state_3")
+    ],
+    "deepseek_v4": [
+        "0.key",
+        "0.value",
+        "1.key",
+        *(f"1.{part}_{name}" for part in ("compressor", "indexer") for name in (*COMPRESSED, *OVERLAP)),
+        "2.key",
+        *(f"2.compressor_{name}" for name in COMPRESSED),
     ],
     "deepseek_v32": [f"{layer}.{name}" for layer in (0, 1) for name in ("key", "value", "index_key")],
 }
