@@ -26,7 +26,7 @@ FOLDERS = {
     "matrix/models": "exportcompat/matrix/models",
 }
 METADATA = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
-MAX_BYTES = 350_000
+MAX_BYTES = 380_000
 
 
 def copy_source(to: Path) -> Path:
