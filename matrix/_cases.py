@@ -169,6 +169,12 @@ def _make_text_decoder(name: str) -> Decoder:
     return make_text_decoder(name)
 
 
+def _make_joined_decoder(name: str) -> Decoder:
+    from ._joined import make_joined_decoder
+
+    return make_joined_decoder(name)
+
+
 def _make_states_encoder(name: str) -> "Forward":
     from ._encoder_decoders import make_states_encoder
 
@@ -186,8 +192,15 @@ def _package(name: str) -> str:
     return str(Path(exportcompat.__path__[0]) / f"{name}.py")
 
 
-_PAIR = _package("_pair")
-"""The module in which the decoder of an encoder-decoder is exported."""
+_PAIR = tuple(map(_package, ("_pair", "_joined", "_state_mask")))
+"""The modules in which the decoder of an encoder-decoder is exported."""
+
+_JOINED = {
+    "trocr": "TrOCR joined with DeiT",
+    "gpt2": "GPT-2 joined with ViT, whose states have another size",
+    "bert": "BERT joined with BERT",
+}
+"""Titles of two models that were joined, by the decoder."""
 
 
 _PAIRS = {
@@ -204,7 +217,7 @@ _ROUTED = {
 
 
 def _pairs() -> Iterator[Case]:
-    """Yield the decoder and the encoder of each encoder-decoder; the decoders alone of those with experts."""
+    """Yield the decoder and the encoder of each encoder-decoder; of some the decoder alone."""
     for name, (title, prefix) in _PAIRS.items():
         yield _pair_case(name, f"{title}, decoder with cross-attention", prefix, _has_model)
         make = partial(_make_states_encoder, prefix)
@@ -214,10 +227,16 @@ def _pairs() -> Iterator[Case]:
         yield _forward_case(f"{name}_classes", title, make, "_classes.py", "_encoder_decoders.py", "_encoders.py")
     for name, (title, prefix) in _ROUTED.items():
         yield _pair_case(name, f"{title}, decoder with cross-attention, 4 experts", prefix, _has_experts_on_hit)
+    title = "Speech2Text, decoder with cross-attention, padded sounds"
+    yield _pair_case("speech_to_text", title, "Speech2Text", _has_model)
+    sources = ("_joined.py", "_encoder_decoders.py", *_PAIR)
+    for name, what in _JOINED.items():
+        title = f"{what}, decoder with cross-attention"
+        yield Case(f"joined_{name}", title, partial(_make_joined_decoder, name), sources=sources)
 
 
 def _pair_case(name: str, title: str, prefix: str, exists: Callable[[str], bool]) -> Case:
-    make, sources = partial(_make_text_decoder, prefix), ("_encoder_decoders.py", _PAIR)
+    make, sources = partial(_make_text_decoder, prefix), ("_encoder_decoders.py", *_PAIR)
     return Case(f"{name}_decoder", title, make, partial(exists, name), sources=sources)
 
 

@@ -47,6 +47,13 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "encoder_sparse_step": 2,
         "decoder_sparse_step": 2,
     },
+    "Speech2Text": {
+        **_BART,
+        "max_source_positions": 50,
+        "max_target_positions": 256,
+        "input_feat_per_channel": 8,
+        "conv_channels": 16,
+    },
     "Whisper": {
         **_BART,
         "max_source_positions": 50,
@@ -150,8 +157,10 @@ class PairDecoder(TransformersDecoder):
 
     @property
     def _is_sound(self) -> bool:
-        """Whisper's encoder has no padding."""
-        return bool(self.model.model.main_input_name == "input_features")
+        """Whisper's encoder has no padding; one that shortens sounds of several lengths tells what is padded."""
+        whole = self.model.model
+        shortens = hasattr(whole, "_get_feature_vector_attention_mask")
+        return bool(whole.main_input_name == "input_features" and not shortens)
 
 
 def _masked(states: Any) -> dict[str, Any]:

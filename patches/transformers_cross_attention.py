@@ -1,7 +1,7 @@
 """Cross-attention with tuples for a cache computes keys and values of all states, or of none.
 
-Symptom: the decoder of BART, mBART, Marian, Pegasus, M2M-100 to 4.51, or of T5 and its copies to 4.45, needs one graph
-for the first call and another for the later ones.
+Symptom: the decoder of BART, mBART, Marian, Pegasus, M2M-100 to 4.51, of T5 and its copies to 4.45, or of BERT and
+TrOCR to 4.53, needs one graph for the first call and another for the later ones.
 Cause: `past_key_value[0].shape[2] == key_value_states.shape[1]`, an if on two lengths that is a constant of a graph.
 What is done: while it is traced, keys and values of the states are appended to those of the past, as an
 `EncoderDecoderCache` does in later releases (`encoder-decoder-cache-pytree`). Upstream is then given states as long as
@@ -16,7 +16,7 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
-_PROJECTIONS = (("k_proj", "v_proj"), ("key_proj", "value_proj"), ("k", "v"))
+_PROJECTIONS = (("k_proj", "v_proj"), ("key_proj", "value_proj"), ("k", "v"), ("key", "value"))
 _STATES = ("key_value_states", "encoder_hidden_states")
 
 
@@ -80,4 +80,6 @@ _PROOFS = ("bart_decoder", "marian_decoder")
 SPECS = (
     _spec(">=4.44,<4.46", (*_BART, *_T5), _SOURCE.format("v4.45.2", "t5"), *_PROOFS, "t5_decoder"),
     _spec(">=4.46,<4.52", _BART, _SOURCE.format("v4.51.3", "bart"), *_PROOFS),
+    # BART and its kin have an `EncoderDecoderCache` from 4.52 on; BERT and its kin, and TrOCR, from 4.54 on.
+    _spec(">=4.52,<4.54", _BART, _SOURCE.format("v4.53.3", "bert"), "joined_bert", "joined_trocr"),
 )

@@ -21,10 +21,10 @@ def output_names(aligned: Aligned) -> dict[str, str]:
     names = {
         path: f"output_{path}".rstrip("_").replace(".", "_") if path[:1] in "0123456789" else path for path in paths
     }
-    if not aligned.is_decoder:
-        return names
     # A result that is also an argument cannot have its name.
     names = {path: f"output_{name}" if name in aligned.trees else name for path, name in names.items()}
+    if not aligned.is_decoder:
+        return names
     cache = _cache(aligned)
     past = [name for path, name in aligned.names().items() if aligned.argument(path) == aligned.cache]
     if cache is not None:

@@ -1,6 +1,5 @@
 """The decoder of an encoder-decoder as a module of its own, which one graph can hold."""
 
-import inspect
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -11,11 +10,14 @@ from torch import Tensor, nn
 from exportcompat.patches._tracing import is_traced
 from exportcompat.registry import ExportCompatError
 
+from ._joined import call_decoder, decoder_of, is_joined
+from ._state_mask import state_mask, taken_as_it_is
 
-class _States(tuple[Tensor]):
+
+class _States(tuple[Tensor]):  # noqa: SLOT001 (its mask is an attribute, as a tuple can have no other element)
     """What an encoder has returned: a tuple, as some models take it, with attributes, which others hand on."""
 
-    __slots__ = ()
+    attention_mask: Tensor | None = None
     hidden_states = attentions = router_logits = router_probs = None
 
     @property
@@ -48,13 +50,13 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        name, module = type(model).__name__, sys.modules.get(type(model).__module__)
+        name = type(model).__name__
         if not getattr(getattr(model, "config", None), "is_encoder_decoder", False):
             raise ExportCompatError(
                 f"{name} is no encoder-decoder of transformers; observe and export the model itself"
             )
         self.model = model
-        self._has_tuples = not hasattr(module, "EncoderDecoderCache")
+        self._has_tuples = _has_tuples(model)
         self.training = model.training
 
     @property
@@ -80,16 +82,27 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
             past_key_values: an `EncoderDecoderCache`; None for an empty one.
         """
         cache = _empty_cache() if past_key_values is None else past_key_values
-        masks = {} if encoder_attention_mask is None else {"attention_mask": encoder_attention_mask}
         states = _unknown(encoder_hidden_states, cache)
-        output = self.model(
-            encoder_outputs=_States([_reused(states, cache) if self._has_tuples else states]),
-            decoder_input_ids=input_ids,
-            decoder_attention_mask=attention_mask,
-            past_key_values=_tuples(cache) if self._has_tuples else cache,
-            use_cache=True,
-            **masks,
-        )
+        length = cache.cross_attention_cache.get_seq_length()
+        new = _reused(states, length) if self._has_tuples else states
+        past = _tuples(cache) if self._has_tuples else cache
+        if is_joined(self.model):
+            # In a graph the sum of both lengths is known to be that of the keys; eager reads one or the other.
+            length = length + states.shape[1] if is_traced(states) else length or states.shape[1]
+            tokens = {"input_ids": input_ids, "attention_mask": attention_mask}
+            return self.results(call_decoder(self.model, tokens, new, encoder_attention_mask, past, length))
+        masks = {} if encoder_attention_mask is None else {"attention_mask": encoder_attention_mask}
+        outputs = _States([new])
+        outputs.attention_mask = encoder_attention_mask
+        with taken_as_it_is(self.model):
+            output = self.model(
+                encoder_outputs=outputs,
+                decoder_input_ids=input_ids,
+                decoder_attention_mask=attention_mask,
+                past_key_values=past,
+                use_cache=True,
+                **masks,
+            )
         return self.results(output)
 
     def results(self, output: Any) -> dict[str, Any]:
@@ -106,26 +119,18 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
             raise ExportCompatError(
                 "the decoder was called without encoder_outputs or decoder_input_ids; observe `model.generate`"
             )
-        states = given["encoder_outputs"][0]
         return {
             "input_ids": given["decoder_input_ids"],
             "attention_mask": given.get("decoder_attention_mask"),
-            "encoder_hidden_states": states,
-            "encoder_attention_mask": self._mask(states, given.get("attention_mask")),
+            "encoder_hidden_states": given["encoder_outputs"][0],
+            "encoder_attention_mask": state_mask(self.model, given["encoder_outputs"], given.get("attention_mask")),
             "past_key_values": _cache(given.get("past_key_values")),
         }
 
-    def _mask(self, states: Tensor, mask: Tensor | None) -> Tensor | None:
-        """Return the mask of the states: texts have one, of ones if nothing is padded, and sounds have none."""
-        if "input_ids" in inspect.signature(self.model.forward).parameters:
-            return torch.ones(states.shape[:2], dtype=torch.int64, device=states.device) if mask is None else mask
-        # Whisper takes a mask for the augmentation of training alone.
-        if mask is not None and not mask.all() and not hasattr(self.model.model, "_mask_input_features"):
-            raise ExportCompatError(
-                f"{type(self.model).__name__} has padding along what its encoder shortens, which the decoder cannot "
-                "be given; observe inputs of one length"
-            )
-        return None
+
+def _has_tuples(model: nn.Module) -> bool:
+    """Say whether the decoder has tuples for a cache."""
+    return not hasattr(sys.modules.get(type(decoder_of(model)).__module__), "EncoderDecoderCache")
 
 
 def _unknown(states: Tensor, cache: Any) -> Tensor:
@@ -136,9 +141,8 @@ def _unknown(states: Tensor, cache: Any) -> Tensor:
     return states.narrow(1, states.shape[1] - count, count)
 
 
-def _reused(states: Tensor, cache: Any) -> Tensor:
+def _reused(states: Tensor, length: int) -> Tensor:
     """Return states of the length that eager code of the era of tuples looks at, if the call has none."""
-    length = cache.cross_attention_cache.get_seq_length()
     if is_traced(states) or states.shape[1] or not length:
         return states
     return states.new_zeros(states.shape[0], length, states.shape[2])

@@ -14,14 +14,17 @@ pytest.importorskip("onnxruntime", reason="the files are run")
 from exportcompat import ExportCompatError, InputObserver, TextDecoder, apply_patches, export
 from exportcompat._decoder import OnnxDecoder
 from exportcompat._session import OnnxFile
+from exportcompat._state_mask import state_mask
 from exportcompat.matrix._classes import make_classes
 from exportcompat.matrix._encoder_decoders import make_whole
 from exportcompat.matrix._encoders import sound
+from exportcompat.matrix._joined import make_joined
 from exportcompat.matrix._prove import is_older
 
 STEPS = 20
 # Marian is a BART; the matrix has its decoder. On the older release optimum generates with the two files of T5.
 NAMES = {"Whisper": "whisper_decoder", "Bart": "bart_decoder", **({} if is_older() else {"T5": "t5_decoder"})}
+MORE = {"Speech2Text": "speech_to_text_decoder", "gpt2": "joined_gpt2"}
 # Random weights would else make the same token again and again.
 GREEDY = {
     "max_new_tokens": STEPS,
@@ -36,27 +39,35 @@ LEAVES = [f"{layer}.{part}.{leaf}" for layer in (0, 1) for part in ("decoder", "
 
 def model(name: str) -> Any:
     torch.manual_seed(3)
-    made = make_whole(name)
+    made = make_joined(name) if name == "gpt2" else make_whole(name)
     # What a real model is told to do at the ends of a text says nothing about the files.
     made.generation_config.update(forced_eos_token_id=None, forced_bos_token_id=None, bad_words_ids=None)
     return made
 
 
 def inputs(name: str, batch: int, length: int) -> dict[str, Any]:
-    """Return the features of one second of sound, or a text with padding."""
+    """Return the features of one second of sound, images, or sounds or a text with padding."""
     if name == "Whisper":
         extractor = transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=1)
         waves = [wave.numpy() for wave in sound(batch, 8000 + 100 * length)]
         return {"input_features": extractor(waves, sampling_rate=16000, return_tensors="pt").input_features}
-    tokens = torch.randint(3, 128, (batch, length), generator=torch.Generator().manual_seed(length))
+    seed = torch.Generator().manual_seed(length)
+    if name == "gpt2":
+        return {"pixel_values": torch.randn(batch, 3, 32, 32, generator=seed)}
+    if name == "Speech2Text":
+        mask = torch.ones(batch, 4 * length).long()
+        mask[0, -9:] = 0
+        return {"input_features": torch.randn(batch, 4 * length, 8, generator=seed), "attention_mask": mask}
+    tokens = torch.randint(3, 128, (batch, length), generator=seed)
     mask = torch.ones_like(tokens)
     mask[0, -2:] = 0
     return {"input_ids": tokens, "attention_mask": mask}
 
 
-def generate(folder: Path, given: dict[str, Any], config: Any, *, repeat_states: bool) -> Any:
+def generate(folder: Path, given: dict[str, Any], whole: Any, *, repeat_states: bool) -> Any:
     """Generate greedily: the encoder's file once, the decoder's step by step."""
-    states = OnnxFile(folder / FILES[0]).run(given)["last_hidden_state"]
+    states, config = OnnxFile(folder / FILES[0]).run(given)["last_hidden_state"], whole.config
+    mask = state_mask(whole, (states,), given.get("attention_mask"))
     decoder = OnnxDecoder(folder / FILES[1])
     batch = len(states)
     tokens = torch.full((batch, 1), config.decoder_start_token_id)
@@ -66,7 +77,7 @@ def generate(folder: Path, given: dict[str, Any], config: Any, *, repeat_states:
             "input_ids": tokens[:, -1:],
             "attention_mask": torch.ones_like(tokens),
             "encoder_hidden_states": states if repeat_states or not step else states[:, :0],
-            "encoder_attention_mask": given.get("attention_mask"),
+            "encoder_attention_mask": mask,
         }
         logits, cache = decoder({key: value for key, value in feeds.items() if value is not None}, cache)
         logits[:, -1, config.eos_token_id] = -torch.inf
@@ -74,10 +85,11 @@ def generate(folder: Path, given: dict[str, Any], config: Any, *, repeat_states:
     return tokens[:, 1:]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *MORE])
 def test_two_files_verify_and_generate_the_tokens_of_eager(name: str, tmp_path: Path) -> None:
     whole = model(name)
-    made = export(whole, inputs(name, 2, 9), tmp_path)
+    sizes = (9, 14) if name == "Speech2Text" else (9,)
+    made = export(whole, [inputs(name, 2, size) for size in sizes], tmp_path)
     assert [file.name for file in (made.files[0], made.path)] == FILES
     assert made.discrepancies is not None
     assert (made.discrepancies.success, made.discrepancies.summary[:3]) == (True, "ok:")
@@ -85,7 +97,7 @@ def test_two_files_verify_and_generate_the_tokens_of_eager(name: str, tmp_path: 
     given = inputs(name, 3, 23)
     wanted = whole.generate(**given, **GREEDY)[:, -STEPS:]
     for repeat_states in (True, False):
-        assert generate(tmp_path, given, whole.config, repeat_states=repeat_states).tolist() == wanted.tolist()
+        assert generate(tmp_path, given, whole, repeat_states=repeat_states).tolist() == wanted.tolist()
     assert wanted.shape == (3, STEPS)
 
 
@@ -138,6 +150,30 @@ def observed(whole: Any) -> Iterator[Any]:
 def test_a_call_without_states_is_refused() -> None:
     with observed(model("Whisper")) as whole, pytest.raises(ExportCompatError, match="without encoder_outputs or"):
         whole(**inputs("Whisper", 1, 9), decoder_input_ids=torch.ones(1, 1, dtype=torch.int64))
+
+
+def test_a_model_that_shortens_masks_is_as_it_was_after_a_call() -> None:
+    whole = model("Speech2Text")
+    decoder, given = TextDecoder(whole), inputs("Speech2Text", 2, 9)
+    before = [dict(vars(module)) for module in whole.modules()]
+    states = whole.get_encoder()(**given)
+    mask = state_mask(whole, states, given["attention_mask"])
+    assert mask is not None and mask.tolist() == [[1] * 7 + [0] * 2, [1] * 9]
+    tokens = torch.ones(2, 1).long()
+    found = decoder(tokens, tokens, states[0], mask)["logits"]
+    assert [dict(vars(module)) for module in whole.modules()] == before
+    torch.testing.assert_close(found, whole(**given, decoder_input_ids=tokens).logits)
+
+
+def test_padding_that_a_decoder_cannot_be_told_is_refused() -> None:
+    whole = model("gpt2")
+    states, mask = torch.zeros(2, 5, 8), torch.ones(2, 9).long()
+    assert state_mask(whole, (states,), mask) is None
+    mask[0, -1] = 0
+    with pytest.raises(ExportCompatError, match="VisionEncoderDecoderModel has padding along what its"):
+        state_mask(whole, (states,), mask)
+    # Images as padded patches have a mask as long as their states.
+    torch.testing.assert_close(state_mask(whole, (states,), mask[:, -5:]), mask[:, -5:])
 
 
 def test_another_model_is_refused() -> None:
