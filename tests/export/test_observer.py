@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="what is observed are calls of a torch module")
 
-from exportcompat import ExportCompatError, InputObserver, apply_patches
+from exportcompat import ExportCompatError, InputObserver, apply_patches, export
 from exportcompat._rope_index import with_positions
 
 Module: Any = torch.nn.Module
@@ -340,13 +340,27 @@ def test_results_that_only_some_calls_have(tmp_path: Path) -> None:
 
     class Optional(Module):
         def forward(self, x: Any, pixels: Any = None) -> Any:
-            return {"x": x + 1} if pixels is None else {"x": x + 1, "seen": pixels * 2}
+            return {"y": x + 1} if pixels is None else {"y": x + 1, "seen": pixels * 2}
 
     model = Optional()
     observer = observed(model, (zeros(2, 3),), (zeros(2, 3), zeros(4, 5)))
     found = observer.check_discrepancies(exported(model, observer, tmp_path))
     assert found.success
-    assert [sorted(row.outputs) for row in found] == [["x"], ["seen", "x"]]
+    assert [sorted(row.outputs) for row in found] == [["y"], ["seen", "y"]]
+
+
+def test_a_result_of_the_name_of_an_input_has_another(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+
+    class Masked(Module):
+        def forward(self, x: Any, mask: Any) -> Any:
+            return {"y": x * mask, "mask": mask[:, ::2]}
+
+    calls = [{"x": zeros(2, size), "mask": zeros(2, size)} for size in (5, 8)]
+    made = export(Masked(), calls, tmp_path / "model.onnx")
+    # ONNX Runtime loads no file with two values of one name.
+    assert made.discrepancies is not None and made.discrepancies.success
+    assert [sorted(row.outputs) for row in made.discrepancies] == [["output_mask", "y"]] * 2
 
 
 def test_any_number_of_arguments(tmp_path: Path) -> None:
