@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from exportcompat import TextDecoder
+from exportcompat._state_mask import state_mask
 from exportcompat._tree import flatten
 
 from ._decoders import Decoder, Sample, TransformersDecoder, generator
@@ -147,8 +148,10 @@ class PairDecoder(TransformersDecoder):
         return EncoderDecoderCache(DynamicCache(), DynamicCache())
 
     def others(self, batch: int, past: int) -> Mapping[str, Any]:
-        states = torch.randn(batch, STATES, SIZES["d_model"], generator=generator())
-        return {"encoder_hidden_states": states, **({} if self._is_sound else _masked(states))}
+        states = torch.randn(batch, STATES, self._channels, generator=generator())
+        # Whisper and images have none.
+        has_mask = state_mask(self.model.model, (states,), None) is not None
+        return {"encoder_hidden_states": states, **(_masked(states) if has_mask else {})}
 
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         with torch.no_grad():
@@ -156,11 +159,9 @@ class PairDecoder(TransformersDecoder):
         return output["logits"], output["past_key_values"]
 
     @property
-    def _is_sound(self) -> bool:
-        """Whisper's encoder has no padding; one that shortens sounds of several lengths tells what is padded."""
-        whole = self.model.model
-        shortens = hasattr(whole, "_get_feature_vector_attention_mask")
-        return bool(whole.main_input_name == "input_features" and not shortens)
+    def _channels(self) -> int:
+        """The size of a state of the encoder."""
+        return int(SIZES["d_model"])
 
 
 def _masked(states: Any) -> dict[str, Any]:

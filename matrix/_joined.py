@@ -8,8 +8,8 @@ import torch
 
 from exportcompat import TextDecoder
 
-from ._decoders import Decoder, generator
-from ._encoder_decoders import STATES, PairDecoder
+from ._decoders import Decoder
+from ._encoder_decoders import PairDecoder
 
 _SIZES: Mapping[str, Any] = {
     "hidden_size": 32,
@@ -78,12 +78,7 @@ def make_joined_decoder(name: str) -> Decoder:
 
 
 class JoinedDecoder(PairDecoder):
-    """The decoder of two models that were joined; images have no mask."""
-
-    def others(self, batch: int, past: int) -> Mapping[str, Any]:
-        size = (batch, STATES, self.model.config.encoder.hidden_size)
-        others = {**super().others(batch, past), "encoder_hidden_states": torch.randn(size, generator=generator())}
-        return self._accepted({name: value for name, value in others.items() if self._is_text or "mask" not in name})
+    """The decoder of two models that were joined."""
 
     def cache(self, batch: int, past: int) -> Any:
         from transformers import DynamicCache
@@ -93,8 +88,8 @@ class JoinedDecoder(PairDecoder):
         return filled if self._keeps_states else EncoderDecoderCache(filled.self_attention_cache, DynamicCache())
 
     @property
-    def _is_text(self) -> bool:
-        return bool(self.model.model.main_input_name == "input_ids")
+    def _channels(self) -> int:
+        return int(self.model.config.encoder.hidden_size)
 
     @cached_property
     def _keeps_states(self) -> bool:

@@ -11,7 +11,7 @@ from exportcompat.patches._tracing import is_traced
 from exportcompat.registry import ExportCompatError
 
 from ._joined import call_decoder, decoder_of, is_joined
-from ._state_mask import state_mask, taken_as_it_is
+from ._state_mask import shortening, state_mask, taken_as_it_is
 
 
 class _States(tuple[Tensor]):  # noqa: SLOT001 (its mask is an attribute, as a tuple can have no other element)
@@ -57,6 +57,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
             )
         self.model = model
         self._has_tuples = _has_tuples(model)
+        self._shortening = shortening(model)
         self.training = model.training
 
     @property
@@ -82,19 +83,19 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
             past_key_values: an `EncoderDecoderCache`; None for an empty one.
         """
         cache = _empty_cache() if past_key_values is None else past_key_values
-        states = _unknown(encoder_hidden_states, cache)
-        length = cache.cross_attention_cache.get_seq_length()
-        new = _reused(states, length) if self._has_tuples else states
+        cached = cache.cross_attention_cache.get_seq_length()
+        states = _unknown(encoder_hidden_states, cached)
+        new = _reused(states, cached) if self._has_tuples else states
         past = _tuples(cache) if self._has_tuples else cache
         if is_joined(self.model):
             # In a graph the sum of both lengths is known to be that of the keys; eager reads one or the other.
-            length = length + states.shape[1] if is_traced(states) else length or states.shape[1]
+            length = cached + states.shape[1] if is_traced(states) else cached or states.shape[1]
             tokens = {"input_ids": input_ids, "attention_mask": attention_mask}
             return self.results(call_decoder(self.model, tokens, new, encoder_attention_mask, past, length))
         masks = {} if encoder_attention_mask is None else {"attention_mask": encoder_attention_mask}
         outputs = _States([new])
         outputs.attention_mask = encoder_attention_mask
-        with taken_as_it_is(self.model):
+        with taken_as_it_is(self._shortening):
             output = self.model(
                 encoder_outputs=outputs,
                 decoder_input_ids=input_ids,
@@ -133,19 +134,19 @@ def _has_tuples(model: nn.Module) -> bool:
     return not hasattr(sys.modules.get(type(decoder_of(model)).__module__), "EncoderDecoderCache")
 
 
-def _unknown(states: Tensor, cache: Any) -> Tensor:
+def _unknown(states: Tensor, cached: Any) -> Tensor:
     """Return the states that the cache does not have; all of them in eager mode, where upstream ignores them."""
     if not is_traced(states):
         return states
-    count = torch.sym_max(states.shape[1] - cache.cross_attention_cache.get_seq_length(), 0)
+    count = torch.sym_max(states.shape[1] - cached, 0)
     return states.narrow(1, states.shape[1] - count, count)
 
 
-def _reused(states: Tensor, length: int) -> Tensor:
+def _reused(states: Tensor, cached: int) -> Tensor:
     """Return states of the length that eager code of the era of tuples looks at, if the call has none."""
-    if is_traced(states) or states.shape[1] or not length:
+    if is_traced(states) or states.shape[1] or not cached:
         return states
-    return states.new_zeros(states.shape[0], length, states.shape[2])
+    return states.new_zeros(states.shape[0], cached, states.shape[2])
 
 
 def _tuples(cache: Any) -> Any:

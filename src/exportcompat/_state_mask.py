@@ -35,15 +35,15 @@ def state_mask(model: nn.Module, outputs: Any, mask: Tensor | None) -> Tensor | 
     Raises:
         ExportCompatError: inputs are padded, and the decoder cannot be told.
     """
-    states = outputs[0]
-    if _takes_text(model) or hasattr(outputs, "attention_mask"):
-        found = mask if _takes_text(model) else outputs.attention_mask
-        return _ones(states) if found is None else found.long()
+    states, modules = outputs[0], shortening(model)
+    if "input_ids" in inspect.signature(model.forward).parameters:
+        return _of_states(mask, states)
+    if hasattr(outputs, "attention_mask"):
+        return _of_states(outputs.attention_mask, states)
     if mask is not None and mask.shape == states.shape[:2]:
         return mask.long()
-    shortening = next(_shortening(model), None)
-    if shortening is not None:
-        return _ones(states) if mask is None else getattr(shortening, _SHORTENS)(states.shape[1], mask).long()
+    if modules:
+        return _of_states(None if mask is None else getattr(modules[0], _SHORTENS)(states.shape[1], mask), states)
     # Whisper takes a mask for the augmentation of training alone.
     is_whisper = hasattr(getattr(model, "model", None), "_mask_input_features")
     if mask is not None and not mask.all() and not is_whisper:
@@ -54,33 +54,30 @@ def state_mask(model: nn.Module, outputs: Any, mask: Tensor | None) -> Tensor | 
     return None
 
 
+def shortening(model: nn.Module) -> tuple[nn.Module, ...]:
+    """Return the parts of a model that make the mask of the states of that of a sound, the outermost first."""
+    return tuple(module for module in model.modules() if hasattr(type(module), _SHORTENS))
+
+
 @contextmanager
-def taken_as_it_is(model: nn.Module) -> Iterator[None]:
-    """Let a model take the mask of the states where it wants that of the sound, inside a `with`.
+def taken_as_it_is(modules: tuple[nn.Module, ...]) -> Iterator[None]:
+    """Let `shortening` parts take the mask of the states where they want that of the sound, inside a `with`.
 
     Another thread that calls such a model waits.
     """
-    found = list(_shortening(model))
-    if not found:
+    if not modules:
         yield
         return
     with _LOCK:
-        for module in found:
+        for module in modules:
             vars(module)[_SHORTENS] = lambda _length, mask, **_: mask
         try:
             yield
         finally:
-            for module in found:
+            for module in modules:
                 del vars(module)[_SHORTENS]
 
 
-def _takes_text(model: nn.Module) -> bool:
-    return "input_ids" in inspect.signature(model.forward).parameters
-
-
-def _ones(states: Tensor) -> Tensor:
-    return torch.ones(states.shape[:2], dtype=torch.int64, device=states.device)
-
-
-def _shortening(model: nn.Module) -> Iterator[nn.Module]:
-    return (module for module in model.modules() if hasattr(module, _SHORTENS))
+def _of_states(mask: Tensor | None, states: Tensor) -> Tensor:
+    """Return a mask in int64; ones if there is none."""
+    return torch.ones(states.shape[:2], dtype=torch.int64, device=states.device) if mask is None else mask.long()
