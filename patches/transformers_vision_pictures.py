@@ -1,0 +1,41 @@
+"""GLM-4V's vision tower walks over the sizes of images with loops of its own.
+
+Symptom: GLM-4V, its mixture of experts and GLM-OCR, transformers 4.54 to 5.8: `Cannot call numel() on tensor with
+symbolic sizes/strides`, or `GuardOnDataDependentSymNode`.
+Cause: as that of `vision-grids`; besides, `rot_pos_emb` returns the places of patches too, and the embeddings repeat the
+size of each image as often as it has patches.
+What is done: as in `vision-grids`; the embeddings are given the size of its image for each patch.
+Can go: with transformers 5.9, where the tower computes with the functions of `vision_utils`, which `vision-grids` knows.
+"""
+
+from exportcompat.registry import PatchingSpec
+
+_TOWERS = {"glm4v": "Glm4vVision", "glm4v_moe": "Glm4vMoeVision", "glm_ocr": "GlmOcrVision"}
+_SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/glm4v/modeling_glm4v.py"
+
+
+def _targets(*names: str) -> tuple[str, ...]:
+    """Return the methods of the towers of models; GLM-OCR has no embeddings of its own."""
+    parts = {name: f"transformers.models.{name}.modeling_{name}:{_TOWERS[name]}" for name in names}
+    methods = [f"{part}Model.{method}" for part in parts.values() for method in ("forward", "rot_pos_emb")]
+    return (*methods, *(f"{part}Embeddings.forward" for name, part in parts.items() if name != "glm_ocr"))
+
+
+def _variant(releases: str, names: tuple[str, ...], source: str) -> PatchingSpec:
+    return PatchingSpec(
+        id="vision-pictures",
+        targets=_targets(*names),
+        replacement="exportcompat.patches._vision_pictures:from_sizes",
+        requires=(f"transformers{releases}", "torch>=2.6"),
+        reason="GLM-4V loops over the sizes of images, which are data: no graph.",
+        upstream=(_SOURCE.format(source),),
+        proofs=("glm4v_vision",),
+        kind="wrap",
+    )
+
+
+SPECS = (
+    _variant(">=4.54,<4.56", ("glm4v",), "v4.55.4"),
+    _variant(">=4.56,<5.1", ("glm4v", "glm4v_moe"), "v4.57.6"),
+    _variant(">=5.1,<5.9", ("glm4v", "glm4v_moe", "glm_ocr"), "v5.8.1"),
+)
