@@ -262,10 +262,10 @@ def _encoders() -> Iterator[Case]:
     make, exists = partial(_make_forward, "_speech", "vits"), partial(_has_model, "vits")
     files: tuple[str, ...] = ("_encoders.py", "_speech.py")
     yield _forward_case("vits", "VITS, texts of several lengths", make, *files, exists=exists)
-    for name, title in {"sew": "SEW", "sew_d": "SEW-D"}.items():
+    files = ("_encoders.py", "_squeezed.py")
+    for name, title in {"sew": "SEW, odd and even lengths", "sew_d": "SEW-D, odd and even lengths"}.items():
         make, exists = partial(_make_forward, "_squeezed", name), partial(_has_model, name)
-        title = f"{title}, sounds of odd and even lengths"
-        yield _forward_case(name, title, make, "_encoders.py", "_squeezed.py", exists=exists)
+        yield _forward_case(name, title, make, *files, exists=exists)
     files = ("_encoders.py", "_images.py")
     for name, title in _SIZED.items():
         yield _sized_case("_images", name, title, *files)

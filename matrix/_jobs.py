@@ -183,8 +183,8 @@ def _work(name: str, proof: str, sender: Any) -> None:
     import torch
 
     torch.set_num_threads(1)
-    # The process ends before its garbage fills much, and collects it between its exports. In the middle of one that only
-    # takes time, a twentieth of all.
+    # The process ends before its garbage fills much, and collects it between its exports. In the middle of one that
+    # only takes time, a twentieth of all.
     gc.disable()
     try:
         row = left_out(CASES[name], proof) if proof else both(CASES[name])

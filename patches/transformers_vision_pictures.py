@@ -2,10 +2,10 @@
 
 Symptom: GLM-4V, its mixture of experts and GLM-OCR, transformers 4.54 to 5.8: `Cannot call numel() on tensor with
 symbolic sizes/strides`, or `GuardOnDataDependentSymNode`.
-Cause: as that of `vision-grids`; besides, `rot_pos_emb` returns the places of patches too, and the embeddings repeat the
-size of each image as often as it has patches.
+Cause: as that of `vision-grids`; besides, `rot_pos_emb` returns the places of patches too, and the embeddings repeat
+the size of each image as often as it has patches.
 What is done: as in `vision-grids`; the embeddings are given the size of its image for each patch.
-Can go: with transformers 5.9, where the tower computes with the functions of `vision_utils`, which `vision-grids` knows.
+Can go: with transformers 5.9, where the tower computes with the functions of `vision_utils` (see `vision-grids`).
 """
 
 from exportcompat.registry import PatchingSpec

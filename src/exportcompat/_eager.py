@@ -6,7 +6,7 @@ from typing import Any
 
 from ._align import Aligned
 from ._axes import past_axis
-from ._decoder import LOGITS, present_name
+from ._decoder import LOGITS, PAST_ARGUMENT, present_name
 from ._extras import require
 from ._growing import has_fixed_cache
 from ._tree import Tree
@@ -21,8 +21,9 @@ def output_names(aligned: Aligned) -> dict[str, str]:
     names = {
         path: f"output_{path}".rstrip("_").replace(".", "_") if path[:1] in "0123456789" else path for path in paths
     }
-    # A result that is also an argument cannot have its name.
-    names = {path: f"output_{name}" if name in aligned.trees else name for path, name in names.items()}
+    # A result that is also an argument cannot have its name: a mask, or a cache beside the states of an encoder.
+    taken = {*aligned.trees, *aligned.names().values()}
+    names = {path: _free(name) if name in taken else name for path, name in names.items()}
     if not aligned.is_decoder:
         return names
     cache = _cache(aligned)
@@ -30,6 +31,11 @@ def output_names(aligned: Aligned) -> dict[str, str]:
     if cache is not None:
         names |= dict(zip(cache.leaves(), map(present_name, past), strict=True))
     return {**names, _logits(aligned, cache): LOGITS}
+
+
+def _free(name: str) -> str:
+    """Return another name for a result."""
+    return present_name(name) if name.startswith(f"{PAST_ARGUMENT}.") else f"output_{name}"
 
 
 def _cache(aligned: Aligned) -> Tree | None:

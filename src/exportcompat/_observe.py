@@ -1,7 +1,8 @@
 """Run a model so that an observer sees what varies."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from exportcompat.registry import ExportCompatError
@@ -29,20 +30,47 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
             cache.
 
     Raises:
-        ExportCompatError: there are no inputs, or the model cannot generate.
+        ExportCompatError: there are no inputs, or the model cannot generate, or does so without its own `forward`.
     """
     calls = _calls(inputs)
     observer = InputObserver()
     torch = require("torch", "torch")
     with observer(model, store_n_calls=max(3, 2 * len(calls))), torch.no_grad():
         if _generates(model, calls, generate):
-            for call in calls:
-                _generate(model, call)
+            with _noting_parts(model) as parts:
+                for call in calls:
+                    _generate(model, call)
+            _require_calls(model, observer, parts)
         else:
             for call in calls:
                 model(**call)
             _run_longer(model, calls)
     return observer
+
+
+@contextmanager
+def _noting_parts(model: Any) -> Iterator[list[str]]:
+    """Give the list of the names of the parts of a model that are called meanwhile."""
+    called: list[str] = []
+    children = dict(model.named_children()) if hasattr(model, "named_children") else {}
+    hooks = [
+        child.register_forward_pre_hook(lambda *_, name=name: called.append(name)) for name, child in children.items()
+    ]
+    try:
+        yield called
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _require_calls(model: Any, observer: InputObserver, parts: Sequence[str]) -> None:
+    """Refuse a model whose `generate` leaves its `forward` out, as that of BLIP does."""
+    if len(observer) == 0:
+        names = ", ".join(f"{name} ({parts.count(name)})" for name in dict.fromkeys(parts)) or "none of its parts"
+        raise ExportCompatError(
+            f"{type(model).__name__}.generate never calls the model's forward; it calls {names}. Watch such a part "
+            "with an InputObserver while the model generates, and export that; or pass generate=False to export forward"
+        )
 
 
 Parts = Mapping[str, tuple[Any, InputObserver]]

@@ -363,6 +363,47 @@ def test_a_result_of_the_name_of_an_input_has_another(tmp_path: Path) -> None:
     assert [sorted(row.outputs) for row in made.discrepancies] == [["output_mask", "y"]] * 2
 
 
+def test_a_cache_beside_the_states_of_an_encoder_has_other_names_in_the_result(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the file is run")
+
+    class Attending(Module):
+        def forward(self, input_ids: Any, encoder_hidden_states: Any, past_key_values: Any) -> Any:
+            keys = torch.cat([past_key_values["key"], input_ids[..., None] * 0.5], 1)
+            return {"y": keys.sum(1) + encoder_hidden_states.sum(1), "past_key_values": {"key": keys}}
+
+    calls = [
+        {
+            "input_ids": zeros(2, size).long(),
+            "encoder_hidden_states": zeros(2, size + 3, 1),
+            "past_key_values": {"key": zeros(2, size + 1, 1)},
+        }
+        for size in (5, 8)
+    ]
+    made = export(Attending(), calls, tmp_path / "model.onnx")
+    assert made.discrepancies is not None and made.discrepancies.success
+    assert [sorted(row.outputs) for row in made.discrepancies] == [["present.key", "y"]] * 2
+
+
+def test_a_model_that_generates_by_a_part_is_refused_with_the_name_of_the_part(tmp_path: Path) -> None:
+    class Captions(Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.eye, self.mouth = torch.nn.Identity(), torch.nn.Identity()
+
+        def forward(self, pixels: Any) -> Any:
+            return pixels + 1
+
+        def generate(self, pixels: Any, max_new_tokens: int) -> Any:
+            seen = self.eye(pixels)
+            return [self.mouth(seen) for _ in range(max_new_tokens)]
+
+    with pytest.raises(ExportCompatError, match=r"never calls the model's forward; it calls eye \(1\), mouth \(4\)\. "):
+        export(model := Captions(), {"pixels": zeros(2, 3)}, tmp_path / "model.onnx")
+    assert not any(module._forward_pre_hooks for module in model.modules())
+    found = export(model, [{"pixels": zeros(2, size)} for size in (3, 4)], tmp_path / "m.onnx", generate=False)
+    assert found.discrepancies is not None and found.discrepancies.success
+
+
 def test_any_number_of_arguments(tmp_path: Path) -> None:
     model = Starred()
     observer = observed(model, (zeros(2, 3), zeros(2, 3), zeros(2, 3)), (zeros(4, 3), zeros(4, 3), zeros(4, 3)))
