@@ -262,6 +262,9 @@ def _encoders() -> Iterator[Case]:
     make, exists = partial(_make_forward, "_speech", "vits"), partial(_has_model, "vits")
     files: tuple[str, ...] = ("_encoders.py", "_speech.py")
     yield _forward_case("vits", "VITS, texts of several lengths", make, *files, exists=exists)
+    make, exists = partial(_make_forward, "_buckets", "deberta_v2"), partial(_has_model, "deberta_v2")
+    title, files = "DeBERTa-v2, buckets of distances", ("_encoders.py", "_buckets.py")
+    yield _forward_case("deberta_v2", title, make, *files, exists=exists)
     files = ("_encoders.py", "_squeezed.py")
     for name, title in {"sew": "SEW, odd and even lengths", "sew_d": "SEW-D, odd and even lengths"}.items():
         make, exists = partial(_make_forward, "_squeezed", name), partial(_has_model, name)

@@ -10,13 +10,20 @@ from torch.overrides import TorchFunctionMode
 from ._vision_count import patch_count
 from ._vision_grids import in_graph
 from ._vision_places import find_places
+from ._vision_segments import masked
 
 
 def from_sizes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of a tower or of its embeddings, or `rot_pos_emb`, made to use no loop."""
+    """Return the `forward` of a tower, its embeddings or its attention, `rot_pos_emb`, or what makes a mask.
+
+    Each is made to use no loop.
+    """
+    parameters = inspect.signature(original).parameters
     if original.__name__ == "rot_pos_emb":
         return _positions(original)
-    return _tower(original) if "grid_thw" in inspect.signature(original).parameters else _embeddings(original)
+    if "grid_thw" in parameters:
+        return _tower(original)
+    return _embeddings(original) if "lengths" in parameters else masked(original)
 
 
 def _positions(original: Callable[..., Any]) -> Callable[..., Any]:
