@@ -325,7 +325,10 @@ _COPIES = {
     "qwen3_vl_moe": "Qwen3-VL-MoE",
     "qwen3_omni_moe": "Qwen3-Omni-MoE",
     "qwen3_5": "Qwen3.5",
+    "qwen3_5_moe": "Qwen3.5-MoE",
     "glm4v": "GLM-4V",
+    "glm4v_moe": "GLM-4V-MoE",
+    "glm_ocr": "GLM-OCR",
     "ernie4_5_vl_moe": "ERNIE 4.5 VL",
 }
 """Models with a vision tower like those of Qwen-VL; `_vision_copies` makes them."""

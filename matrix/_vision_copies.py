@@ -57,7 +57,10 @@ COPIES: Mapping[str, Copy] = {
         "Qwen3OmniMoeVisionEncoderConfig", "Qwen3OmniMoeVisionEncoder", {**_TABLE, "deepstack_visual_indexes": [0]}
     ),
     "qwen3_5": Copy("Qwen3_5VisionConfig", "Qwen3_5VisionModel", _TABLE),
+    "qwen3_5_moe": Copy("Qwen3_5MoeVisionConfig", "Qwen3_5MoeVisionModel", _TABLE),
     "glm4v": Copy("Glm4vVisionConfig", "Glm4vVisionModel", {"image_size": 28}, ImageTower),
+    "glm4v_moe": Copy("Glm4vMoeVisionConfig", "Glm4vMoeVisionModel", {"image_size": 28}, ImageTower),
+    "glm_ocr": Copy("GlmOcrVisionConfig", "GlmOcrVisionModel", {"image_size": 28}, ImageTower),
     # It has patches of one frame.
     "ernie4_5_vl_moe": Copy(
         "Ernie4_5_VLMoeVisionConfig", "Ernie4_5_VLMoeVisionTransformerPretrainedModel", {"in_channels": 6}

@@ -32,8 +32,10 @@ def _variant(releases: str, towers: list[str], proofs: tuple[str, ...]) -> Patch
     )
 
 
+_PROOFS = ("qwen3_5_vision", "qwen3_5_moe_vision", "ernie4_5_vl_moe_vision")
+
 SPECS = (
     # The tower of ERNIE 4.5 VL had another name.
-    _variant(">=5.2,<5.3", list(_TOWERS)[:2], ("qwen3_5_vision",)),
-    _variant(">=5.3,<5.9", list(_TOWERS), ("qwen3_5_vision", "ernie4_5_vl_moe_vision")),
+    _variant(">=5.2,<5.3", list(_TOWERS)[:2], _PROOFS[:2]),
+    _variant(">=5.3,<5.9", list(_TOWERS), _PROOFS),
 )

@@ -30,7 +30,7 @@ def _variant(releases: str, names: tuple[str, ...], source: str, more: tuple[str
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="GLM-4V loops over the sizes of images, which are data: no graph.",
         upstream=(_SOURCE.format(source),),
-        proofs=("glm4v_vision",),
+        proofs=tuple(f"{name}_vision" for name in names),
         kind="wrap",
     )
 
