@@ -1,19 +1,7 @@
 """Encoders of texts that know how far tokens are from each other by buckets of distances."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from ._encoders import TextEncoder
-
-_SIZES: Mapping[str, Any] = {
-    "vocab_size": 128,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 64,
-    "initializer_range": 0.2,
-}
+from ._models import SIZES
 
 
 def make_deberta_v2() -> TextEncoder:
@@ -22,4 +10,4 @@ def make_deberta_v2() -> TextEncoder:
 
     distances = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16}
     own = {"norm_rel_ebd": "layer_norm", "share_att_key": True, "position_biased_input": False, "type_vocab_size": 0}
-    return TextEncoder(DebertaV2Model(DebertaV2Config(**_SIZES, **distances, **own)))
+    return TextEncoder(DebertaV2Model(DebertaV2Config(**SIZES, **distances, **own)))

@@ -4,14 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._encoders import SoundEncoder
+from ._models import SIZES
 
-_SIZES: Mapping[str, Any] = {
-    "vocab_size": 128,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "initializer_range": 0.2,
+_SETTINGS: Mapping[str, Any] = {
+    **SIZES,
     # 10 samples and then 2 make one step, and two of those one state.
     "conv_dim": (16, 16),
     "conv_kernel": (10, 3),
@@ -36,7 +32,7 @@ class SqueezedEncoder(SoundEncoder):
     shapes: Sequence[Any] = ((1, 400), (1, 1203), (3, 555), (3, 565), (5, 2000))
 
     def reference(self) -> "SqueezedEncoder":
-        # Before transformers 4.49 a weight is a product, which torch refuses to copy.
+        # In old releases (4.44) a weight is a product, which torch refuses to copy.
         copied = type(self.model)(self.model.config)
         copied.load_state_dict(self.model.state_dict())
         return type(self)(copied.eval())
@@ -46,12 +42,11 @@ def make_sew() -> SqueezedEncoder:
     """Build SEW."""
     from transformers import SEWConfig, SEWModel
 
-    return SqueezedEncoder(SEWModel(SEWConfig(**_SIZES)))
+    return SqueezedEncoder(SEWModel(SEWConfig(**_SETTINGS)))
 
 
 def make_sew_d() -> SqueezedEncoder:
     """Build SEW-D, which knows places by how far they are from each other."""
     from transformers import SEWDConfig, SEWDModel
 
-    own = {"max_position_embeddings": 64, "position_buckets": 16}
-    return SqueezedEncoder(SEWDModel(SEWDConfig(**_SIZES, **own)))
+    return SqueezedEncoder(SEWDModel(SEWDConfig(**_SETTINGS, position_buckets=16)))
