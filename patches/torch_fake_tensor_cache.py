@@ -1,12 +1,14 @@
 """torch's cache of FakeTensor results evaluates a symbolic size where it is not known.
 
 Symptom: `RuntimeError: 8*s72 is not tracked with proxy`, or `NameError: name 'L' is not defined`, for a model that
-builds its mask with `torch.vmap`: every decoder of transformers 4.53-4.57, and models of any other origin.
+builds its mask with `torch.vmap`: every decoder of transformers 4.53-4.57, and models of any other origin. With torch
+2.8 it is rarer: an encoder whose lengths are quotients (SEW-D).
 Cause: a result that is kept in the cache is made once more from its sizes and strides. That compares expressions
 which the graph being recorded has never seen, and each comparison is recorded.
 What is done: the FakeTensor modes of an export do without the cache. It saves time only (an export of a two-layer
 decoder takes as long without it), and is never asked for what is not in it.
 Can go: with torch 2.9; torch 2.10 exports the same models without it (run on 2.9.1, 2.10.0, 2.11.0 and 2.12.0).
+Torch 2.6 and 2.7 do not need it for either model (run on 2.6.0 and 2.7.1).
 """
 
 from collections.abc import Callable
@@ -26,15 +28,20 @@ def without_cache(original: Callable[..., Any]) -> Callable[..., Any]:
     return initialize
 
 
-SPECS = (
-    PatchingSpec(
-        id="torch-fake-tensor-cache",
+def _spec(spec_id: str, requires: str, what: str, proof: str) -> PatchingSpec:
+    return PatchingSpec(
+        id=spec_id,
         targets=("torch._subclasses.fake_tensor:FakeTensorMode.__init__",),
         replacement=f"{__name__}:without_cache",
-        requires=("torch>=2.9,<2.10",),
-        reason="The FakeTensor cache compares sizes that the graph has not seen, as masks made by vmap do: no graph.",
+        requires=(requires,),
+        reason=f"The FakeTensor cache compares sizes that the graph has not seen, as {what}: no graph.",
         upstream=("https://github.com/pytorch/pytorch/issues/163713",),
-        proofs=("vmap_gpt",),
+        proofs=(proof,),
         kind="wrap",
-    ),
+    )
+
+
+SPECS = (
+    _spec("torch-fake-tensor-cache", "torch>=2.9,<2.10", "masks made by vmap do", "vmap_gpt"),
+    _spec("torch-fake-tensor-cache-2-8", "torch>=2.8,<2.9", "quotients of lengths do", "sew_d"),
 )
