@@ -24,6 +24,7 @@ from ._models import (
     make_looped,
     make_own_cache,
     make_pairs,
+    make_recomputed,
     make_static,
     make_tiny_gpt,
 )
@@ -462,6 +463,7 @@ CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kim
 """Models with layers that go through a text in chunks of 64 tokens, which no configuration makes less."""
 
 OWN_CACHES = (*CHUNKED, "falcon_h1", "lfm2", "lfm2_moe", "minimax", "nemotron_h", "zamba2")
+_MAKERS = {"nemotron": make_recomputed, **dict.fromkeys(OWN_CACHES, make_own_cache)}
 """Models that have a cache of a class of their own in some releases, of which some need to be told the batch."""
 
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
@@ -473,7 +475,7 @@ def _models() -> Iterator[Case]:
     """Yield each model with the default attention (sdpa where the release has it), then with eager attention."""
     for suffix, attention, note in (("", None, ""), (EAGER, "eager", ", eager attention")):
         for name, (title, _, _) in SETTINGS.items():
-            make = partial(make_own_cache if name in OWN_CACHES else make_causal, name, attention)
+            make = partial(_MAKERS.get(name, make_causal), name, attention)
             is_shown = name in _SHOWN and not suffix
             compare = compare_beyond if name in CHUNKED else compare_decoder
             yield Case(name + suffix, title + note, make, partial(exists, name), is_shown, compare=compare)

@@ -125,6 +125,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "cohere": ("Cohere", "Cohere", {}),
     "cohere2": ("Cohere2, window 8", "Cohere2", _ALTERNATING),
     "olmo2": ("OLMo2", "Olmo2", {}),
+    "nemotron": ("Nemotron, a weight plus an integer", "Nemotron", {}),
     "deepseek_v3": (
         "DeepSeek-V3, heads of two sizes",
         "DeepseekV3",
@@ -402,10 +403,14 @@ def make_causal(name: str, attention: str | None = None, **settings: Any) -> Dec
     return TransformersDecoder(AutoModelForCausalLM.from_config(config, **options))
 
 
-class OwnCacheDecoder(TransformersDecoder):
-    """A causal language model whose layers have states, with a cache of its own class in some releases."""
+class RecomputedDecoder(TransformersDecoder):
+    """A causal language model that in some releases is wrong on its own cache; it is compared with whole texts."""
 
     _is_recurrent = True
+
+
+class OwnCacheDecoder(RecomputedDecoder):
+    """A causal language model whose layers have states, with a cache of its own class in some releases."""
 
     def empty_cache(self, batch: int) -> Any:
         module = sys.modules[type(self.model).__module__]
@@ -420,6 +425,11 @@ class OwnCacheDecoder(TransformersDecoder):
 
 def _is_own_cache(name: str, value: Any, module: str) -> bool:
     return name.endswith("Cache") and getattr(value, "__module__", None) == module
+
+
+def make_recomputed(name: str, attention: str | None = None) -> Decoder:
+    """Build a causal language model that in some releases is wrong on its own cache."""
+    return RecomputedDecoder(make_causal(name, attention).model)
 
 
 def make_own_cache(name: str, attention: str | None = None) -> Decoder:

@@ -1,13 +1,13 @@
 """A model counts its tokens from 0 although there is a past, unless it is told where they are.
 
 Symptom: a graph of Gemma2 in 4.44 is wrong wherever the cache is filled; so is an eager call without
-`cache_position`, which `generate` always passes. No client of an exported decoder does. Mamba and Mamba2 to 5.3, and
-Jamba to 4.57, refuse a cache without it, or count from 0 too; so do Bamba and
-Falcon-H1 to 5.3.
+`cache_position`, which `generate` always passes; so is one of Nemotron to 4.46. No client of an exported decoder does.
+Mamba and Mamba2 to 5.3, and Jamba to 4.57, refuse a cache without it, or count from 0 too; so do Bamba and Falcon-H1 to
+5.3.
 Cause: `cache_position` defaults to `arange(0, new)`, which makes the causal mask that of a prompt.
 What is done: while it is traced, the default begins at the length of the cache.
-Can go: with transformers 4.44 for Gemma2, with 4.57 for Jamba (run on 4.54.1, 4.57.6, 5.0.0, 5.2.0 and 5.3.0), and with
-5.3 for the others, after which no model takes the argument (run on 5.3.0).
+Can go: with transformers 4.44 for Gemma2, with 4.46 for Nemotron, with 4.57 for Jamba (run on 4.54.1, 4.57.6, 5.0.0,
+5.2.0 and 5.3.0), and with 5.3 for the others, after which no model takes the argument (run on 5.3.0).
 """
 
 import inspect
@@ -48,16 +48,18 @@ def _spec(spec_id: str, target: str, releases: str, proof: str, source: str) -> 
         reason="Tokens are counted from 0 although there is a past, or a cache is refused: no graph, or wrong.",
         upstream=(f"https://github.com/huggingface/transformers/blob/{source}",),
         proofs=(proof,),
-        defect=(r"cache_position = torch\.arange\((0, |hidden_states\.shape)",),
+        defect=(r"cache_position = torch\.arange\((0, |(hidden_states|inputs_embeds)\.shape)",),
         kind="wrap",
     )
 
 
 _GEMMA2 = "v4.44.2/src/transformers/models/gemma2/modeling_gemma2.py"
+_NEMOTRON = "v4.46.3/src/transformers/models/nemotron/modeling_nemotron.py"
 _MAMBA = "v4.57.6/src/transformers/models/mamba/modeling_mamba.py"
 
 SPECS = (
     _spec("cache-position-default", "gemma2.modeling_gemma2:Gemma2Model", ">=4.44,<4.45", "gemma2_window", _GEMMA2),
+    _spec("nemotron-cache-position", "nemotron.modeling_nemotron:NemotronModel", ">=4.44,<4.47", "nemotron", _NEMOTRON),
     _spec("mamba-cache-position", "mamba.modeling_mamba:MambaModel", ">=4.44,<5.4", "mamba", _MAMBA),
     _spec(
         "falcon-mamba-cache-position",
