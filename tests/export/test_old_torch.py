@@ -19,6 +19,7 @@ from exportcompat.patches.torch_export_frozen_copies import thawed
 from exportcompat.patches.torch_export_new_attributes import given_back
 from exportcompat.patches.torch_export_size_extremes import with_extremes
 from exportcompat.patches.torch_onnx_batch_norm import with_one_output
+from exportcompat.patches.torch_onnx_cast_overload import of_operators_alone
 from exportcompat.patches.torch_onnx_shared_outputs import with_copies
 from exportcompat.patches.torch_onnx_symbolic_operators import with_symbolic_operators
 
@@ -228,3 +229,17 @@ def test_operators_on_sizes_have_functions_where_torch_has_none() -> None:
         assert [item.fx_target for item in found(registry, operator_)] == [operator_]
         assert len(found(registry, operator_)) == 1
     assert found(registry, torch.sin) == []
+
+
+def test_a_question_about_a_tensor_is_answered_and_no_operator() -> None:
+    seen = list[Any]()
+
+    def note(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        seen.append(func)
+        return func(*args, **kwargs)
+
+    value = torch.ones(2)
+    dispatch = of_operators_alone(note)
+    assert dispatch(None, torch.ops.prim.device.default, (), (value,)) == value.device
+    assert dispatch(None, torch.ops.aten.add.Tensor, (), (value, 1), {"alpha": 2}).tolist() == [3.0, 3.0]
+    assert seen == [torch.ops.aten.add.Tensor]
