@@ -605,6 +605,12 @@ _BASES = (
     Case("subtracting_gpt", "tiny GPT that subtracts integers from a number", partial(make_tiny_gpt, "subtracting")),
     Case("checking_gpt", "tiny GPT that checks the elements of a tensor", partial(make_tiny_gpt, "checking")),
     Case("vmap_gpt", "tiny GPT, mask by vmap", partial(make_tiny_gpt, "vmap")),
+    Case(
+        "offset_gpt",
+        "tiny GPT that adds an integer to a weight",
+        partial(_make_forward, "_offset", "offset_gpt"),
+        sources=("_offset.py",),
+    ),
 )
 _ALL = (
     *_BASES,
