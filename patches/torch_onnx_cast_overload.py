@@ -5,7 +5,7 @@ to a weight, as the layer norm of Nemotron to 4.57 does. `torch.export` takes it
 Cause: once an operand has been cast, the pass runs the operator to see which overload is called, and takes the first
 call that it sees. Where an operand is a parameter, torch asks for its device before that.
 What is done: calls of the namespace `prim`, which ask what a tensor is and compute nothing, are not noted.
-Can go: with torch 2.12; torch 2.13 has no such pass (run on 2.12.1 and 2.13.0).
+Can go: with torch 2.12; torch 2.13 looks for no overload by running it (run on 2.12.1 and 2.13.0).
 """
 
 from collections.abc import Callable
