@@ -463,8 +463,8 @@ CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kim
 """Models with layers that go through a text in chunks of 64 tokens, which no configuration makes less."""
 
 OWN_CACHES = (*CHUNKED, "falcon_h1", "lfm2", "lfm2_moe", "minimax", "nemotron_h", "zamba2")
-_MAKERS = {"nemotron": make_recomputed, **dict.fromkeys(OWN_CACHES, make_own_cache)}
 """Models that have a cache of a class of their own in some releases, of which some need to be told the batch."""
+_MAKERS = {"nemotron": make_recomputed, **dict.fromkeys(OWN_CACHES, make_own_cache)}
 
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 EAGER = "_eager"

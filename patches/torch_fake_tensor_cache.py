@@ -8,7 +8,7 @@ which the graph being recorded has never seen, and each comparison is recorded.
 What is done: the FakeTensor modes of an export do without the cache. It saves time only (an export of a two-layer
 decoder takes as long without it), and is never asked for what is not in it.
 Can go: with torch 2.9; torch 2.10 exports the same models without it (run on 2.9.1, 2.10.0, 2.11.0 and 2.12.0).
-Torch 2.6 and 2.7 do not need it for either model (run on 2.6.0 and 2.7.1).
+SEW-D does not need it with torch 2.6 and 2.7 (run on 2.6.0 and 2.7.1).
 """
 
 from collections.abc import Callable
