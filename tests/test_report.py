@@ -334,7 +334,8 @@ def browse(results: Path, fragment: str = "", steps: str = "") -> str:
     text = page.read_text("utf-8")
     page.write_text(text.replace("</body>", SCRIPT.replace("STEPS", steps)), "utf-8")
     profile = f"--user-data-dir={results.parent / 'profile'}"
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", profile, "--dump-dom"]
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    flags += ["--virtual-time-budget=5000", profile, "--dump-dom"]
     done = subprocess.run(
         [str(CHROMIUM), *flags, f"{page.as_uri()}#{fragment}"], capture_output=True, text=True, timeout=300, check=True
     )
