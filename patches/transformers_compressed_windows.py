@@ -154,7 +154,7 @@ SPECS = (
             f"{_MODEL}:DeepseekV4CSACache.update_overlap_state",
         ),
         replacement=f"{__name__}:with_blank_windows",
-        requires=("transformers>=5.8", "torch>=2.6"),
+        requires=("transformers>=5.8.1", "torch>=2.6"),
         reason="A compressed cache asks how many windows a call has closed: no graph, or one for the sample's lengths.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/deepseek_v4/modeling_deepseek_v4.py",
