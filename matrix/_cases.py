@@ -611,6 +611,12 @@ _BASES = (
         partial(_make_forward, "_offset", "offset_gpt"),
         sources=("_offset.py",),
     ),
+    Case(
+        "choosing_gpt",
+        "tiny GPT that chooses between masks",
+        partial(_make_forward, "_choosing", "choosing_gpt"),
+        sources=("_choosing.py",),
+    ),
 )
 _ALL = (
     *_BASES,
