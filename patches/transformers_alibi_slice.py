@@ -5,7 +5,8 @@ Cause: the alibi bias, `(heads, 1, max_seq_len)`, is cut from row `max(0, 1 - ro
 that, but the expression is not resolved, and what is left of one row has an unknown size.
 What is done: while it is traced, the bias is said to have no row to cut.
 Can go: when upstream cuts the columns alone. It begins with 5.2.0, whose model counts positions in other symbols;
-5.1.0, whose attention has the same source, exports without it (5.1.0, 5.2.0, 5.3.0 and 5.4.0 were run).
+5.1.0, whose attention has the same source, exports without it (5.1.0, 5.2.0, 5.3.0 and 5.4.0 were run), and torch 2.6
+does without (2.6.0 and 2.7.0 were run).
 """
 
 from collections.abc import Callable
@@ -47,7 +48,7 @@ SPECS = (
         id="alibi-one-row",
         targets=("transformers.models.mpt.modeling_mpt:MptAttention.forward",),
         replacement=f"{__name__}:cutting_columns_only",
-        requires=("transformers>=5.2", "torch>=2.6"),
+        requires=("transformers>=5.2", "torch>=2.7"),
         reason="The one row of an alibi bias is cut by a symbolic number of rows: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mpt/modeling_mpt.py",

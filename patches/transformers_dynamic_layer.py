@@ -3,7 +3,7 @@
 Symptom: `SpecViolationError: Constant tensor lifted_tensor_4 is not in the constants dictionary`, where a cache is
 filled while it is traced: with transformers' own registration as a pytree node, every decoder.
 Cause: the first `update` of a layer makes `torch.tensor([])` for keys and values while the graph is recorded.
-Can go: with torch 2.14; torch 2.15 lifts the constant (run on 2.13 and 2.15).
+Can go: with torch 2.13; torch 2.14 lifts the constant (run on 2.13.0, 2.14.0 and 2.15.0).
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ SPECS = (
         id="dynamic-layer-empty",
         targets=(f"{_CACHE}:DynamicLayer.update",),
         replacement=f"{__name__}:initializing_first",
-        requires=("transformers>=4.56,<5.0", "torch>=2.6,<2.15"),
+        requires=("transformers>=4.56,<5.0", "torch>=2.6,<2.14"),
         reason=_REASON,
         upstream=(_UPSTREAM.format("v4.57.6"),),
         proofs=("llama_official:2,none,4",),
@@ -61,7 +61,7 @@ SPECS = (
         id="dynamic-layer-empty",
         targets=(f"{_CACHE}:DynamicLayer.lazy_initialization",),
         replacement=f"{__name__}:without_constant",
-        requires=("transformers>=5.0", "torch>=2.6,<2.15"),
+        requires=("transformers>=5.0", "torch>=2.6,<2.14"),
         reason=_REASON,
         upstream=(_UPSTREAM.format("v5.23.0"),),
         proofs=("llama_official:2,none,4",),

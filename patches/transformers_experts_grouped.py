@@ -5,6 +5,7 @@ gpt-oss and every other model with experts, since 5.x takes "grouped_mm" by defa
 Cause: tokens are sorted by expert, and each expert multiplies the rows between two offsets. How many there are is data.
 What is done: while it is traced, each expert multiplies all rows, with those of others set to 0, and the products
 are added. The result is the same. It costs as many products as there are experts, and no memory for copies of weights.
+5.0 and 5.1 take another way with a torch that has no grouped product, before 2.9.
 Can go: when ONNX has a grouped product, or transformers an implementation without one and without a loop over data.
 """
 
@@ -77,7 +78,7 @@ SPECS = (
         id="experts-grouped-product",
         targets=("transformers.integrations.moe:_grouped_linear",),
         replacement=f"{__name__}:linear_over_all_experts",
-        requires=("transformers>=5.0,<5.2", "torch>=2.6"),
+        requires=("transformers>=5.0,<5.2", "torch>=2.9"),
         defect=(r"torch\._grouped_mm\(",),
         reason=_REASON,
         upstream=(_UPSTREAM.format("v5.1.0"),),

@@ -3,7 +3,8 @@
 Symptom: `GuardOnDataDependentSymNode`, `Eq(Min(8, u0), 8)`.
 Cause: `target_length = cache_position[-1] + 1` in `_update_causal_mask`.
 What is done: while it is traced, the mask is as long as the attention mask, and made from the same positions.
-Can go: with transformers 4.57; Jamba makes its masks elsewhere from 5.0 on, and Zamba2 does without (run on 5.1.0).
+Can go: with transformers 4.57 or torch 2.14; Jamba makes its masks elsewhere from 5.0 on, Zamba2 does without (run on
+5.1.0), and torch 2.15 resolves the length (run on 2.14.1 and 2.15.0).
 """
 
 from collections.abc import Callable
@@ -35,7 +36,7 @@ def _spec(model: str, place: str, releases: str) -> PatchingSpec:
         id=f"{model}-position-mask",
         targets=(f"transformers.models.{model}.modeling_{model}:{place}._update_causal_mask",),
         replacement=f"{__name__}:by_positions",
-        requires=(f"transformers{releases}", "torch>=2.6"),
+        requires=(f"transformers{releases}", "torch>=2.6,<2.15"),
         reason="The length of the causal mask of Jamba and Zamba2 is the value of a tensor: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/jamba/modeling_jamba.py",
