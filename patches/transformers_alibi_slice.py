@@ -6,7 +6,7 @@ that, but the expression is not resolved, and what is left of one row has an unk
 What is done: while it is traced, the bias is said to have no row to cut.
 Can go: when upstream cuts the columns alone. It begins with 5.2.0, whose model counts positions in other symbols;
 5.1.0, whose attention has the same source, exports without it (5.1.0, 5.2.0, 5.3.0 and 5.4.0 were run), and torch 2.6
-does without (2.6.0 and 2.7.0 were run).
+and 2.7 do without (2.6.0 and 2.7.0 were run); torch 2.8 captures it another way, by `torch.jit.trace`.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ SPECS = (
         id="alibi-one-row",
         targets=("transformers.models.mpt.modeling_mpt:MptAttention.forward",),
         replacement=f"{__name__}:cutting_columns_only",
-        requires=("transformers>=5.2", "torch>=2.7"),
+        requires=("transformers>=5.2", "torch>=2.8"),
         reason="The one row of an alibi bias is cut by a symbolic number of rows: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mpt/modeling_mpt.py",
