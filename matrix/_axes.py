@@ -62,6 +62,12 @@ def exclusion(case: str, versions: Mapping[str, str]) -> str:
     return ""
 
 
+def beside(spec_id: str, package: str) -> dict[str, str]:
+    """Return the versions beside which the ends of one spec are proved, where they are not the usual ones."""
+    rows = [row for row in _table()["beside"] if spec_id in row["specs"] and row["package"] == package]
+    return {name: text for row in rows for name, text in row["versions"].items()}
+
+
 def last_patches(package: str) -> list[str]:
     """Return the last patch release of each minor, oldest first."""
     minors = {Version(text).release[:2]: text for text in releases(package)}

@@ -368,6 +368,9 @@ def _towers() -> Iterator[Case]:
         make, exists = partial(_make_forward, "_vision", f"{name}_whole"), partial(_has_model, name)
         what, sources = f"{title}, texts that do not fit the images are refused", ("_forward.py", *_REFUSALS)
         yield Case(f"{name}_refused", what, make, exists, compare=_compare_refusals, sources=sources)
+    make, exists = partial(_make_forward, "_vision_flat", "qwen2_vl_flat"), partial(_has_model, "qwen2_vl")
+    title = "Qwen2-VL, images and text, from a configuration of one level"
+    yield _forward_case("qwen2_vl_flat", title, make, "_vision.py", "_vision_flat.py", exists=exists)
     for name, title in _TOWERS.items():
         make, exists = partial(_make_video, name), partial(_has_model, name)
         files = ("_vision.py", "_vision_videos.py")

@@ -9,7 +9,7 @@ from packaging.version import Version
 from exportcompat.patches import default_registry
 from exportcompat.registry import PatchingSpec
 
-from ._axes import releases
+from ._axes import beside, exclusion, releases
 from ._probes import DEFAULTS, Probes, variants
 
 
@@ -61,20 +61,35 @@ def _ends(spec_id: str, specs: list[PatchingSpec], package: str) -> Iterator[End
     known = releases(package)
     is_in = [any(admits(spec, package, release) for spec in specs) for release in known]
     first, last = is_in.index(True), len(known) - 1 - is_in[::-1].index(True)
-    for index, behind in ((first, first - 1), (last, last + 1)):
+    for ordered, behind in (
+        (known[first : last + 1], first - 1),
+        (known[last : first - 1 if first else None : -1], last + 1),
+    ):
         outside = known[behind] if 0 <= behind < len(known) else None
-        yield End(spec_id, package, known[index], outside, *_beside(specs, package, known[index]))
+        inside = next((text for text in ordered if _beside(specs, package, text)), ordered[0])
+        yield End(spec_id, package, inside, outside, *(_beside(specs, package, inside) or ({}, ())))
 
 
-def _beside(specs: list[PatchingSpec], package: str, release: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return versions of the other packages that the spec is for, the default where it can be, and its proofs."""
-    spec = next(spec for spec in specs if admits(spec, package, release))
-    others = {}
-    for name, usual in DEFAULTS.items():
-        if name != package:
-            fitting = [text for text in releases(name) if admits(spec, name, text)]
-            others[name] = usual if usual in fitting else fitting[-1]
-    return others, spec.proofs
+def _beside(specs: list[PatchingSpec], package: str, release: str) -> tuple[dict[str, str], tuple[str, ...]] | None:
+    """Return versions of the other packages with which a proof can be run, and the proofs; None if there are none.
+
+    They are the usual versions where the spec is for them, and the newest that it is for where it is not.
+    """
+    spec = next((spec for spec in specs if admits(spec, package, release)), None)
+    if spec is None:
+        return None
+    usual = {**DEFAULTS, **beside(spec.id, package)}
+    (other,) = (name for name in usual if name != package)
+    fitting = [text for text in releases(other) if admits(spec, other, text)]
+    for text in [*(text for text in fitting if text == usual[other]), *reversed(fitting)]:
+        if any(_can_run(proof, {package: release, other: text}) for proof in spec.proofs):
+            return {other: text}, spec.proofs
+    return None
+
+
+def _can_run(proof: str, versions: Mapping[str, str]) -> bool:
+    """Say whether nothing is written down against the case of a proof."""
+    return not exclusion(proof.partition(":")[0], versions)
 
 
 @lru_cache(maxsize=1)

@@ -62,7 +62,7 @@ SPECS = (
         id="torch-export-module-state",
         targets=("torch.export._trace:_export",),
         replacement=f"{__name__}:with_state_kept",
-        requires=("torch>=2.6",),
+        requires=("torch>=2.7",),
         reason="What forward stores on its module while it is traced stays there: later eager calls are wrong.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/modeling_rope_utils.py",),
         proofs=("stateful_gpt",),

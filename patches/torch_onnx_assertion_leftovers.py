@@ -61,8 +61,6 @@ def _spec(name: str, releases: str, version: str, reason: str, *proofs: str) -> 
 
 
 SPECS = (
-    _spec(
-        "torch-onnx-assertion-leftovers", ">=2.6,<2.8", "2.6.0", "assertion asked for", "bart_decoder", "checking_gpt"
-    ),
-    _spec("torch-onnx-check-leftovers", ">=2.8", "2.15.0", "check of elements asked for", "checking_gpt", "vits"),
+    _spec("torch-onnx-assertion-leftovers", ">=2.7,<2.8", "2.7.1", "assertion asked for", "checking_gpt"),
+    _spec("torch-onnx-check-leftovers", ">=2.8", "2.15.0", "check of elements asked for", "checking_gpt"),
 )

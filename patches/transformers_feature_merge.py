@@ -45,7 +45,7 @@ SPECS = (
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/llava/modeling_llava.py",
             "https://github.com/pytorch/pytorch/issues/186146",
         ),
-        proofs=("llava", "idefics3", "qwen2_audio", "ovis2"),
+        proofs=("llava", "idefics3", "qwen2_audio", "ovis2", "idefics2"),
         kind="wrap",
     ),
 )

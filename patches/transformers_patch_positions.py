@@ -90,7 +90,7 @@ SPECS = (
         upstream=(
             "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/idefics3/modeling_idefics3.py",
         ),
-        proofs=("idefics3",),
+        proofs=("idefics3", "idefics2"),
         defect=(r"\bfor .+ in enumerate\(",),
         kind="wrap",
     ),
