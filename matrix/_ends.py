@@ -20,7 +20,7 @@ class End:
     Attributes:
         spec_id: the spec.
         package: what is bounded.
-        inside: the last release that is in the range, seen from within.
+        inside: the last release that is in the range and on which a proof can be run, seen from within.
         outside: the one behind it; None where no release is supported any more.
         others: the versions of the other packages.
         proofs: cases that need the spec at this end.
@@ -61,35 +61,36 @@ def _ends(spec_id: str, specs: list[PatchingSpec], package: str) -> Iterator[End
     known = releases(package)
     is_in = [any(admits(spec, package, release) for spec in specs) for release in known]
     first, last = is_in.index(True), len(known) - 1 - is_in[::-1].index(True)
-    for ordered, behind in (
-        (known[first : last + 1], first - 1),
-        (known[last : first - 1 if first else None : -1], last + 1),
-    ):
+    members = known[first : last + 1]
+    for ordered, behind in ((members, first - 1), (members[::-1], last + 1)):
         outside = known[behind] if 0 <= behind < len(known) else None
-        inside = next((text for text in ordered if _beside(specs, package, text)), ordered[0])
-        yield End(spec_id, package, inside, outside, *(_beside(specs, package, inside) or ({}, ())))
+        inside = next((text for text in ordered if _can_prove(specs, package, text)), ordered[0])
+        yield End(spec_id, package, inside, outside, *_beside(specs, package, inside))
 
 
-def _beside(specs: list[PatchingSpec], package: str, release: str) -> tuple[dict[str, str], tuple[str, ...]] | None:
-    """Return versions of the other packages with which a proof can be run, and the proofs; None if there are none.
+def _beside(specs: list[PatchingSpec], package: str, release: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return versions of the other package, and the proofs.
 
-    They are the usual versions where the spec is for them, and the newest that it is for where it is not.
+    It is the usual version where the spec is for it and a proof can be run with it, or else the newest such.
     """
-    spec = next((spec for spec in specs if admits(spec, package, release)), None)
-    if spec is None:
-        return None
+    spec = next(spec for spec in specs if admits(spec, package, release))
     usual = {**DEFAULTS, **beside(spec.id, package)}
     (other,) = (name for name in usual if name != package)
     fitting = [text for text in releases(other) if admits(spec, other, text)]
-    for text in [*(text for text in fitting if text == usual[other]), *reversed(fitting)]:
-        if any(_can_run(proof, {package: release, other: text}) for proof in spec.proofs):
-            return {other: text}, spec.proofs
-    return None
+    ordered = [*(text for text in fitting if text == usual[other]), *reversed(fitting)]
+    found = (text for text in ordered if _can_run(spec, {package: release, other: text}))
+    return {other: next(found, ordered[0])}, spec.proofs
 
 
-def _can_run(proof: str, versions: Mapping[str, str]) -> bool:
-    """Say whether nothing is written down against the case of a proof."""
-    return not exclusion(proof.partition(":")[0], versions)
+def _can_prove(specs: list[PatchingSpec], package: str, release: str) -> bool:
+    """Say whether a release is in the range, and some proof can be run on it."""
+    spec = next((spec for spec in specs if admits(spec, package, release)), None)
+    return spec is not None and _can_run(spec, {package: release, **_beside(specs, package, release)[0]})
+
+
+def _can_run(spec: PatchingSpec, versions: Mapping[str, str]) -> bool:
+    """Say whether nothing is written down against some proof of a spec on these versions."""
+    return any(not exclusion(text.partition(":")[0], versions) for text in spec.proofs)
 
 
 @lru_cache(maxsize=1)

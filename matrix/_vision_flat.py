@@ -1,4 +1,4 @@
-"""Qwen2-VL from a configuration of one level, as its checkpoints have it: what is about the text is beside the tower."""
+"""Qwen2-VL from a configuration of one level, as its checkpoints have it: the text is described beside the tower."""
 
 from ._vision import _ROTARY, _TEXT, _TOKENS, ImageText, make_qwen2_vl, make_whole
 

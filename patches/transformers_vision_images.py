@@ -64,7 +64,7 @@ def _variant(releases: str, targets: tuple[str, ...], tag: str, models: int) -> 
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Features are split image by image, and a graph cannot skip the tower: no graph, or one that stops.",
         upstream=(_SOURCE.format(tag),),
-        proofs=("qwen2_vl", "qwen2_5_vl", "qwen3_vl")[:models] + ("qwen2_vl_flat",),
+        proofs=(*("qwen2_vl", "qwen2_5_vl", "qwen3_vl")[:models], "qwen2_vl_flat"),
         kind="wrap",
     )
 

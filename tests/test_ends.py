@@ -9,9 +9,9 @@ import pytest
 from packaging.version import Version
 
 from exportcompat.matrix import _probes
-from exportcompat.matrix._axes import last_patches, releases
+from exportcompat.matrix._axes import _table, last_patches, releases
 from exportcompat.matrix._driver import Options
-from exportcompat.matrix._ends import End, _last, bisect, ends_of, proofs_at_ends
+from exportcompat.matrix._ends import End, _last, admits, bisect, ends_of, proofs_at_ends
 from exportcompat.matrix._environments import Environments
 from exportcompat.matrix._probes import Answer, Probes
 from exportcompat.matrix._verdicts import _judged, verdicts
@@ -60,6 +60,31 @@ def test_the_ends_of_a_range() -> None:
         End(SPEC, "transformers", "4.45.2", "4.45.1", others, ("llama",)),
         End(SPEC, "transformers", "4.50.3", "4.51.0", others, ("llama",)),
     ]
+
+
+def test_an_end_is_proved_where_a_proof_can_be_run() -> None:
+    # No Falcon-H1 can be made in 5.4.0, the last release of the range.
+    found = [end for end in ends_of("falcon-h1-cache-length") if end.package == "transformers"]
+    assert [(end.inside, end.outside) for end in found] == [("4.53.0", "4.52.4"), ("5.3.0", "5.5.0")]
+    # transformers 5.19.0, the newest of the range, cannot be imported with torch 2.6.
+    ends = [end for end in ends_of("kimi-delta-chunks") if end.inside == "2.6.0"]
+    assert [end.others for end in ends] == [{"transformers": "5.18.0"}]
+
+
+def test_an_end_is_proved_beside_the_release_that_the_table_names() -> None:
+    found = [end for end in ends_of("torch-slice-bounds") if end.package == "torch"]
+    assert [(end.inside, end.others) for end in found] == [
+        ("2.10.0", {"transformers": "4.57.6"}),
+        ("2.11.0", {"transformers": "4.57.6"}),
+    ]
+
+
+@pytest.mark.parametrize("row", _table()["beside"], ids=lambda row: row["specs"][0])
+def test_what_is_said_of_ends_is_about_specs_that_are_for_it(row: dict[str, Any]) -> None:
+    assert row["reason"]
+    for spec_id in row["specs"]:
+        for name, text in row["versions"].items():
+            assert any(admits(spec, name, text) for spec in default_registry() if spec.id == spec_id)
 
 
 def test_variants_that_follow_each_other_have_the_ends_of_the_whole() -> None:
