@@ -48,7 +48,7 @@ SPECS = (
         id="alibi-one-row",
         targets=("transformers.models.mpt.modeling_mpt:MptAttention.forward",),
         replacement=f"{__name__}:cutting_columns_only",
-        requires=("transformers>=5.2", "torch>=2.9"),
+        requires=("transformers>=5.2", "torch>=2.8"),
         reason="The one row of an alibi bias is cut by a symbolic number of rows: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/mpt/modeling_mpt.py",
