@@ -64,33 +64,37 @@ def _ends(spec_id: str, specs: list[PatchingSpec], package: str) -> Iterator[End
     members = known[first : last + 1]
     for ordered, behind in ((members, first - 1), (members[::-1], last + 1)):
         outside = known[behind] if 0 <= behind < len(known) else None
-        inside = next((text for text in ordered if _can_prove(specs, package, text)), ordered[0])
-        yield End(spec_id, package, inside, outside, *_beside(specs, package, inside))
+        inside, others, proofs = _place(specs, package, ordered)
+        yield End(spec_id, package, inside, outside, others, proofs)
 
 
-def _beside(specs: list[PatchingSpec], package: str, release: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return versions of the other package, and the proofs.
-
-    It is the usual version where the spec is for it and a proof can be run with it, or else the newest such.
-    """
-    spec = next(spec for spec in specs if admits(spec, package, release))
-    usual = {**DEFAULTS, **beside(spec.id, package)}
-    (other,) = (name for name in usual if name != package)
-    fitting = [text for text in releases(other) if admits(spec, other, text)]
-    ordered = [*(text for text in fitting if text == usual[other]), *reversed(fitting)]
-    found = (text for text in ordered if _can_run(spec, {package: release, other: text}))
-    return {other: next(found, ordered[0])}, spec.proofs
+Place = tuple[str, dict[str, str], tuple[str, ...]]
+"""A release of the package that is bounded, the version of the other package, and the proofs."""
 
 
-def _can_prove(specs: list[PatchingSpec], package: str, release: str) -> bool:
-    """Say whether a release is in the range, and some proof can be run on it."""
-    spec = next((spec for spec in specs if admits(spec, package, release)), None)
-    return spec is not None and _can_run(spec, {package: release, **_beside(specs, package, release)[0]})
+def _place(specs: list[PatchingSpec], package: str, ordered: Sequence[str]) -> Place:
+    """Return the first place, in this order of releases, where a proof can be run; the very first if there is none."""
+    provable = (place for place in _places(specs, package, ordered) if _can_run(package, *place))
+    return next(provable, next(_places(specs, package, ordered)))
 
 
-def _can_run(spec: PatchingSpec, versions: Mapping[str, str]) -> bool:
-    """Say whether nothing is written down against some proof of a spec on these versions."""
-    return any(not exclusion(text.partition(":")[0], versions) for text in spec.proofs)
+def _places(specs: list[PatchingSpec], package: str, ordered: Sequence[str]) -> Iterator[Place]:
+    """Yield releases that are in the range, each with the usual version of the other package, then with all others."""
+    for release in ordered:
+        spec = next((spec for spec in specs if admits(spec, package, release)), None)
+        if spec is not None:
+            wanted = {**DEFAULTS, **beside(spec.id, package)}
+            (other,) = (name for name in wanted if name != package)
+            newest_first = releases(other)[::-1]
+            # The usual version comes before all others, which stay in order.
+            for text in sorted(newest_first, key=wanted[other].__ne__):
+                if admits(spec, other, text):
+                    yield release, {other: text}, spec.proofs
+
+
+def _can_run(package: str, release: str, others: Mapping[str, str], proofs: Sequence[str]) -> bool:
+    """Say whether nothing is written down against the case of some proof on these versions."""
+    return any(not exclusion(text.partition(":")[0], {package: release, **others}) for text in proofs)
 
 
 @lru_cache(maxsize=1)
@@ -122,7 +126,7 @@ def bisect(probes: Probes, spec_id: str, package: str, case: str | None) -> int:
     specs = variants(spec_id)
     known = releases(package)
     middle = next(index for index, text in enumerate(known) if any(admits(spec, package, text) for spec in specs))
-    others, proofs = _beside(specs, package, known[middle])
+    _, others, proofs = _place(specs, package, known[middle : middle + 1])
     name = case or proofs[0]
 
     def is_needed(release: str) -> bool:
