@@ -130,6 +130,18 @@ def _has_chunk_scan(name: str, package: str) -> bool:
     return exists(name) and hasattr(importlib.import_module(module), "mamba2_chunk_scan")
 
 
+def _make_old_name(name: str) -> Decoder:
+    from ._old_name import make_old_name
+
+    return make_old_name(name)
+
+
+def _has_old_name() -> bool:
+    from ._old_name import has_old_name
+
+    return has_old_name()
+
+
 def _registration() -> Callable[[], None] | None:
     try:
         executorch = importlib.import_module("transformers.integrations.executorch")
@@ -596,6 +608,16 @@ _BASES = (
             compare=compare_beyond,
         )
         for name, package, title, chunk in _CHUNKS
+    ),
+    *(
+        Case(
+            f"{name}_old_name",
+            f"{title}, its cache by the name that it had to 5.23",
+            partial(_make_old_name, name),
+            _has_old_name,
+            sources=("_old_name.py",),
+        )
+        for name, title in (("llama", "Llama"), ("mamba", "Mamba"))
     ),
     *_pairs(),
     *_encoders(),

@@ -111,6 +111,8 @@ def check(
         seconds = time.perf_counter() - begin
         calls, problems = _compare(case, path)
         problems += state.changes(decoder)
+        if case.is_captured and not graphs:
+            problems.append("torch.export captured nothing: the exporter went another way, by itself")
         if again and case.is_captured and not problems:
             problems += _second(case, decoder, sample, graphs[0], exclude if patched else None)
     difference = max((call.absolute for call in calls), default=None)

@@ -165,8 +165,8 @@ class TransformersDecoder(Decoder):
 
     @property
     def past_argument(self) -> str:  # type: ignore[override]
-        # Mamba's own caches and outputs have another name.
-        return "cache_params" if "cache_params" in self._parameters else PAST_ARGUMENT
+        # Mamba's own caches and outputs have another name to 5.23, and those of all models from 5.24 on.
+        return next((name for name in ("cache", "cache_params") if name in self._parameters), PAST_ARGUMENT)
 
     def tokens(self, sample: Sample) -> dict[str, Any]:
         return self._accepted(super().tokens(sample))
@@ -224,7 +224,7 @@ class TransformersDecoder(Decoder):
         made = getattr(sys.modules[type(self.model).__module__], "HybridMambaAttentionDynamicCache", None)
         if made is not None:
             return made(self.model.config, batch, self.model.dtype)
-        if getattr(self.model, "_supports_cache_class", True) is False or self.past_argument != PAST_ARGUMENT:
+        if getattr(self.model, "_supports_cache_class", True) is False or self.past_argument == "cache_params":
             return None
         takes_config = "config" in inspect.signature(DynamicCache.__init__).parameters
         return DynamicCache(config=self.model.config) if takes_config else DynamicCache()

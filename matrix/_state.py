@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from exportcompat._replay import first_line
 from exportcompat.patches import default_registry
 
 from ._decoders import Decoder, Sample
@@ -37,7 +38,11 @@ class State:
     def _differences(self, decoder: Decoder) -> list[str]:
         import torch
 
-        pairs = zip(self._outputs, _outputs(decoder), _LENGTHS, strict=True)
+        try:
+            outputs = _outputs(decoder)
+        except Exception as error:
+            return [f"eager fails afterwards: {first_line(error)}"]
+        pairs = zip(self._outputs, outputs, _LENGTHS, strict=True)
         return [f"eager at length {n} is not bit for bit the same" for a, b, n in pairs if not torch.equal(a, b)]
 
 

@@ -14,6 +14,7 @@ _FLAGS = {"conv_states": "is_conv_states_initialized", "recurrent_states": "is_r
 
 def while_traced(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward` of a mixer: `traced(mixer, hidden_states, cache, mask)` in a trace, otherwise `original`."""
+    from ._cache_argument import cache_of
     from ._tracing import is_traced
 
     signature = _signature(original)
@@ -23,7 +24,7 @@ def while_traced(original: Callable[..., Any], traced: Callable[..., Any]) -> Ca
         hidden = given["hidden_states"]
         if not is_traced(hidden):
             return original(self, *args, **kwargs)
-        return traced(self, hidden, given.get("cache_params"), given.get("attention_mask"))
+        return traced(self, hidden, cache_of(given), given.get("attention_mask"))
 
     return forward
 

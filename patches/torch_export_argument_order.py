@@ -13,12 +13,14 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
+from .torch_export_renamed_arguments import beside
+
 
 def in_order_of_call(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `_combine_args` made to return the arguments as the graph has them."""
 
     def _combine_args(f: Any, args: Any, kwargs: Any, *rest: Any, **others: Any) -> Any:
-        combined = original(f, args, kwargs, *rest, **others)
+        combined = beside(original(f, args, kwargs, *rest, **others), f)
         if not isinstance(combined, dict):
             return combined
         given = [name for name in kwargs or {} if name in combined]

@@ -20,6 +20,7 @@ def continued(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward` of lightning attention that continues from its state while it is traced."""
     import torch
 
+    from ._cache_argument import cache_of
     from ._linear_states import unpadded
     from ._tracing import is_traced
 
@@ -29,8 +30,7 @@ def continued(original: Callable[..., Any]) -> Callable[..., Any]:
         if not is_traced(hidden_states):
             return original(self, hidden_states, *args, **kwargs)
         given = signature.bind(self, hidden_states, *args, **kwargs).arguments
-        # The cache has another name to 4.55.
-        cache = given.get("past_key_values", given.get("past_key_value"))
+        cache = cache_of(given)
         projected = unpadded(self.act_fn(self.qkv_proj(hidden_states)), given.get("attention_mask"))
         parts = projected.unflatten(-1, (self.num_attention_heads, -1)).transpose(1, 2).chunk(3, dim=-1)
         outputs, state = _attended(parts, self.slope_rate, _state(cache, self.layer_idx))

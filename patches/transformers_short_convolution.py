@@ -17,6 +17,7 @@ from exportcompat.registry import PatchingSpec
 
 def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `slow_forward` of a layer with a short convolution that continues from its state while it is traced."""
+    from ._cache_argument import cache_of
     from ._linear_states import convolved, unpadded
     from ._tracing import is_traced
 
@@ -26,7 +27,7 @@ def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
         if not is_traced(x):
             return original(self, x, *args, **kwargs)
         given = signature.bind(self, x, *args, **kwargs).arguments
-        cache = given.get("past_key_values", given.get("past_key_value"))
+        cache = cache_of(given)
         enter, leave, values = self.in_proj(unpadded(x, _columns(given.get("attention_mask")))).mT.chunk(3, dim=-2)
         outputs, state = convolved(self.conv, enter * values, _state(cache, self.layer_idx))
         _keep(cache, self.layer_idx, state)

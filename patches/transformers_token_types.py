@@ -41,7 +41,9 @@ def _completed(types: Any, given: Any, text: int) -> Any:
     """Return the types of all tokens so far, `(batch, past + new)`; a later call without images has those of a text."""
     import torch
 
-    pixels, cache = given.get("pixel_values"), given.get("past_key_values")
+    from ._cache_argument import cache_of
+
+    pixels, cache = given.get("pixel_values"), cache_of(given)
     past = 0 if cache is None else cache.get_seq_length()
     images = 0 if pixels is None else pixels.shape[0]
     counts = torch.stack([torch.full((), count, dtype=torch.int64) for count in (images, past)]).to(types.device)

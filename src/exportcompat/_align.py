@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any
 
+from exportcompat.patches._cache_argument import CACHES, cache_name
 from exportcompat.registry import ExportCompatError
 
 from ._decoder import PAST, PAST_ARGUMENT, cache_names
@@ -13,9 +14,6 @@ from ._record import Part, Record, names_of
 from ._tree import Tree, flatten
 
 _TOKENS = ("input_ids", "inputs_embeds")
-CACHES = (PAST_ARGUMENT, "cache_params")
-"""Names of the argument that is a decoder's cache; Mamba's models have the second one."""
-
 GROWING = ("key", "value", "0", "1")
 """Names of leaves of a cache that are keys or values."""
 
@@ -45,7 +43,7 @@ class Aligned:
     @property
     def cache(self) -> str:
         """The argument that is a cache; empty if there is none."""
-        return _cache(self.trees)
+        return cache_name(self.trees)
 
     @property
     def paths(self) -> list[str]:
@@ -67,11 +65,6 @@ class Aligned:
         names = [path.replace(self.cache, PAST_ARGUMENT, 1) for path in cache]
         names = names if not is_pairs(cache) else cache_names(PAST, len(cache) // 2)
         return {**{path: path for path in paths}, **dict(zip(cache, names, strict=True))}
-
-
-def _cache(names: Iterable[str]) -> str:
-    """Return the name of the argument that is a cache; empty if there is none."""
-    return next((name for name in CACHES if name in names), "")
 
 
 def is_pairs(paths: list[str]) -> bool:
@@ -99,7 +92,7 @@ def align(records: list[Record], signature: Signature, missing: Mapping[str, Any
     trees = _trees(inputs, records, missing)
     constants = _constants(inputs, signature)
     is_decoder = _is_decoder(trees, is_pair=is_pair)
-    if "encoder_outputs" in trees and PAST_ARGUMENT in trees:
+    if "encoder_outputs" in trees and cache_name(trees):
         raise ExportCompatError(
             "the calls are those of an encoder-decoder as a whole; all but the first ignore `encoder_outputs`, and a "
             "graph cannot: observe and export exportcompat.TextDecoder(model) and model.get_encoder()"
@@ -191,7 +184,7 @@ def _constant(part: Part, path: str, signature: Signature) -> str:
 
 def _is_decoder(trees: Mapping[str, Tree], *, is_pair: bool) -> bool:
     has_encoder = not is_pair and any(name.startswith(("encoder_", "decoder_")) for name in trees)
-    return bool(_cache(trees)) and any(name in trees for name in _TOKENS) and not has_encoder
+    return bool(cache_name(trees)) and any(name in trees for name in _TOKENS) and not has_encoder
 
 
 def _tensors(part: Part, missing: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,7 +207,7 @@ def _completed(calls: list[dict[str, Any]], trees: Mapping[str, Tree], signature
     in is what the model assumes then.
     """
     torch = require("torch", "torch")
-    grown = next((path for path in trees[_cache(trees)].leaves() if path.rpartition(".")[2] in GROWING), None)
+    grown = next((path for path in trees[cache_name(trees)].leaves() if path.rpartition(".")[2] in GROWING), None)
     for call in calls:
         tokens = next((call[name] for name in _TOKENS if name in call), None)
         if tokens is None:

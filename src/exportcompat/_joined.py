@@ -5,9 +5,14 @@ decoder of any two kinds. For images they pass on no mask, and the decoder then 
 of the call; those in the cache have no place in it.
 """
 
+import inspect
 from typing import Any
 
 from torch import Tensor, nn
+
+from exportcompat.patches._cache_argument import cache_name
+
+from ._decoder import PAST_ARGUMENT
 
 
 def is_joined(model: nn.Module) -> bool:
@@ -40,6 +45,11 @@ def call_decoder(
         **tokens,
         encoder_hidden_states=states if project is None else project(states),
         encoder_attention_mask=states.new_ones(states.shape[0], length).long() if mask is None else mask,
-        past_key_values=past,
+        **as_cache(model.decoder, past),
         use_cache=True,
     )
+
+
+def as_cache(model: nn.Module, past: Any) -> dict[str, Any]:
+    """Return a cache under the name that `forward` has for it."""
+    return {cache_name(inspect.signature(model.forward).parameters) or PAST_ARGUMENT: past}

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from exportcompat.patches._cache_argument import CACHES
 from exportcompat.registry import ExportCompatError
 
-from ._align import CACHES
 from ._extras import require
 from ._observer import InputObserver
 
@@ -85,7 +85,7 @@ def is_pair(model: Any, inputs: Inputs, generate: bool | None = None) -> bool:
     if generate is False or not getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         return False
     calls = [inputs] if isinstance(inputs, Mapping) else inputs
-    is_whole = any(name in call for call in calls for name in ("decoder_input_ids", "labels", "past_key_values"))
+    is_whole = any(name in call for call in calls for name in ("decoder_input_ids", "labels", *CACHES))
     return _can_generate(model) and (bool(generate) or not is_whole)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from exportcompat.patches._cache_argument import cache_of
 from exportcompat.patches._tracing import is_traced
 from exportcompat.registry import ExportCompatError
 
-from ._joined import call_decoder, decoder_of, is_joined
+from ._joined import as_cache, call_decoder, decoder_of, is_joined
 from ._state_mask import shortening, state_mask, taken_as_it_is
 
 
@@ -100,7 +101,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
                 encoder_outputs=outputs,
                 decoder_input_ids=input_ids,
                 decoder_attention_mask=attention_mask,
-                past_key_values=past,
+                **as_cache(self.model, past),
                 use_cache=True,
                 **masks,
             )
@@ -108,7 +109,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
 
     def results(self, output: Any) -> dict[str, Any]:
         """Return what the decoder returns for an output of the model."""
-        return {"logits": output.logits, "past_key_values": _cache(output.past_key_values)}
+        return {"logits": output.logits, "past_key_values": _cache(cache_of(output))}
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the decoder is given in a call of the model.
@@ -125,7 +126,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
             "attention_mask": given.get("decoder_attention_mask"),
             "encoder_hidden_states": given["encoder_outputs"][0],
             "encoder_attention_mask": state_mask(self.model, given["encoder_outputs"], given.get("attention_mask")),
-            "past_key_values": _cache(given.get("past_key_values")),
+            "past_key_values": _cache(cache_of(given)),
         }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from inspect import Parameter, Signature
 from typing import Any
 
+from exportcompat.patches._cache_argument import CACHES, cache_name
 from exportcompat.registry import ExportCompatError
 
 from ._extras import require
@@ -96,13 +97,18 @@ def take_result(result: Any) -> Part:
 def bound(signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments by name, in the order of the signature; those behind `**` follow with their own names.
 
+    A cache that was given by the name of an older release has the one that the signature has.
+
     Raises:
         TypeError: they do not fit the signature.
     """
     arguments = dict(signature.bind(*args, **kwargs).arguments)
     extra = names_of(signature, Parameter.VAR_KEYWORD)
     others = {name: value for key in extra for name, value in arguments.pop(key, {}).items()}
-    return {**arguments, **others}
+    cache = cache_name(signature.parameters)
+    renamed = {cache: others.pop(name) for name in CACHES if cache and name in others and name != cache}
+    named = {**arguments, **renamed}
+    return {**{name: named[name] for name in signature.parameters if name in named}, **others}
 
 
 def names_of(signature: Signature, kind: Any) -> list[str]:

@@ -8,7 +8,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ._decoder import PAST_ARGUMENT
+from exportcompat.patches._cache_argument import cache_of
+
 from ._extras import require
 
 _POSITIONS = "position_ids"
@@ -27,7 +28,7 @@ def with_positions(model: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     owner = next((item for item in (model, getattr(model, "model", None)) if hasattr(item, "get_rope_index")), None)
     if owner is None or arguments.get(_POSITIONS) is not None or arguments.get("input_ids") is None:
         return dict(arguments)
-    past: Any = arguments.get(PAST_ARGUMENT)
+    past: Any = cache_of(arguments)
     length = past.get_seq_length() if hasattr(past, "get_seq_length") else 0
     found = _later(owner, arguments["input_ids"], length) if length else _first(owner, arguments)
     return dict(arguments) if found is None else {**arguments, _POSITIONS: found}

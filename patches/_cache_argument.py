@@ -1,0 +1,21 @@
+"""The names that a cache has as an argument of a model, and as a part of its result."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+CACHES = ("cache", "past_key_values", "cache_params", "past_key_value")
+"""From 5.24 on it is `cache`. Before, Mamba's models had the third name, and layers to 4.55 the last."""
+
+
+def cache_name(names: Iterable[str]) -> str:
+    """Return the name that a cache has among those of a model's parameters, or of its results; empty if there is none."""
+    known = set(names)
+    return next((name for name in CACHES if name in known), "")
+
+
+def cache_of(given: Mapping[str, Any]) -> Any:
+    """Return the cache among the bound arguments of a call, also if it was given by a name of older releases."""
+    # Who wraps `forward` meets an old name before upstream has renamed it.
+    behind = given.get("kwargs")
+    everything = {**(behind if isinstance(behind, Mapping) else {}), **given}
+    return everything.get(cache_name(name for name, value in everything.items() if value is not None))
