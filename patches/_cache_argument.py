@@ -8,7 +8,7 @@ CACHES = ("cache", "past_key_values", "cache_params", "past_key_value")
 
 
 def cache_name(names: Iterable[str]) -> str:
-    """Return the name that a cache has among those of a model's parameters, or of its results; empty if there is none."""
+    """Return the name of a cache among those of parameters or of results; empty if there is none."""
     known = set(names)
     return next((name for name in CACHES if name in known), "")
 

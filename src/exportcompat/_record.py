@@ -106,8 +106,8 @@ def bound(signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     extra = names_of(signature, Parameter.VAR_KEYWORD)
     others = {name: value for key in extra for name, value in arguments.pop(key, {}).items()}
     cache = cache_name(signature.parameters)
-    renamed = {cache: others.pop(name) for name in CACHES if cache and name in others and name != cache}
-    named = {**arguments, **renamed}
+    old = next((name for name in CACHES if name in others), cache)
+    named = {**arguments, **({cache: others.pop(old)} if cache and old != cache else {})}
     return {**{name: named[name] for name in signature.parameters if name in named}, **others}
 
 
