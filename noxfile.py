@@ -11,10 +11,10 @@ nox.options.sessions = ["quickstart"]
 nox.options.default_venv_backend = "virtualenv"
 
 TORCH = "2.13.0"
-TRANSFORMERS = ("5.23.0", "4.57.6")
+TRANSFORMERS = ("5.24.0", "4.57.6")
 ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
 # Programs that load exported files, each with a release of transformers that it takes.
-CLIENTS = {"5.23.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
+CLIENTS = {"5.24.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
 TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy", "psutil", "fastjsonschema")
 CELL_TOOLS = ("psutil", "fastjsonschema", "filelock", "rich")
 CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "noxfile.py", "setup.py")

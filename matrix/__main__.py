@@ -200,10 +200,11 @@ def _add_prove(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
         from ._prove import prove
 
-        return prove(arguments.lock, arguments.spec)
+        return prove(arguments.lock, arguments.spec, arguments.case)
 
     parser = _add(commands, "prove", "run the proofs of every spec that applies, without and with it", run)
     parser.add_argument("spec", nargs="*", help="ids; all that apply by default")
+    parser.add_argument("--case", action="append", default=[], help="prove with this case, not with those of the specs")
     parser.add_argument("--lock", type=Path, metavar="FILE", help="add the proved sources to this lock file")
 
 

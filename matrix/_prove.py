@@ -39,20 +39,24 @@ SLOW = (
 """Specs that `prove` and the matrix show, and the tests do not: they would take too long."""
 
 
-def prove(lock: Path | None, ids: Collection[str] = ()) -> int:
+def prove(lock: Path | None, ids: Collection[str] = (), cases: Collection[str] = ()) -> int:
     """Print a line per proof; with a lock file, add this environment's fingerprints where every proof holds.
 
     Args:
         lock: the file; None for none.
         ids: the specs to prove; all that apply if there is none.
+        cases: what proves them, in place of their own proofs: a model with a copy of what is replaced, say.
 
     Returns:
         0 if each proof fails without its spec and works with it.
+
+    Raises:
+        ExportCompatError: there is no such case.
     """
     specs = [item.spec for item in plan() if item.applies and (not ids or item.spec.id in ids)]
     broken = 0
     for spec in specs:
-        held = [_holds(spec, proof) for proof in spec.proofs]
+        held = [_holds(spec, proof) for proof in cases or spec.proofs]
         broken += not all(held)
         if lock is not None and all(held) and held:
             _record(lock, spec)

@@ -80,12 +80,13 @@ SPECS = (
         id="siglip2-positions",
         targets=("transformers.models.siglip2.modeling_siglip2:Siglip2VisionEmbeddings.resize_positional_embeddings",),
         replacement=f"{__name__}:vectorised",
-        requires=("transformers>=4.50", "torch>=2.6"),
+        requires=("transformers>=4.50,<5.24", "torch>=2.6"),
         reason="The positions of SigLIP 2 are resized in a loop over images whose sizes are data: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/siglip2/modeling_siglip2.py",
         ),
         proofs=("siglip2",),
+        defect=("interpolate",),
         kind="wrap",
     ),
 )

@@ -17,7 +17,7 @@ CELLS = [Cell("4.50.3", "2.13.0"), Cell("5.23.0", "2.13.0"), Cell("4.57.6", "2.9
 def test_every_minor_every_torch_and_every_end_is_a_cell() -> None:
     cells = set(all_cells())
     assert {Cell(text, "2.13.0") for text in last_patches("transformers")} <= cells
-    assert {Cell(text, torch) for text in ("4.57.6", "5.23.0") for torch in last_patches("torch")} <= cells
+    assert {Cell(text, torch) for text in ("4.57.6", "5.24.0") for torch in last_patches("torch")} <= cells
     assert {Cell(text, "2.13.0") for text in ("4.53.0", "5.20.1", "4.57.2")} <= cells
     assert {Cell("4.48.3", "2.6.0"), Cell("5.4.0", "2.10.0")} <= cells
     (first, last) = [end for end in ends_of("list-cache-length") if end.package == "transformers"]
@@ -52,7 +52,7 @@ def test_cells_of_one_torch_are_neighbours_from_old_to_new() -> None:
 def test_the_default_is_old_and_new() -> None:
     cells = default_cells()
     assert len(cells) == 4 and len(policy()["default"]["cases"]) == 8
-    assert (cells[0], cells[-1]) == (Cell("4.44.2", "2.6.0"), Cell("5.23.0", "2.15.0"))
+    assert (cells[0], cells[-1]) == (Cell("4.44.2", "2.6.0"), Cell("5.24.0", "2.15.0"))
 
 
 @pytest.mark.parametrize(
