@@ -9,7 +9,7 @@ product for all images. An image with more patches than there is room for has no
 look-up of that patch fails in ONNX Runtime, as upstream does; a height or width below 1 fails there too. For images
 that are one patch wide the numbers are those of `interpolate` for one axis after the other. Eager has others there,
 which no weights explain: `interpolate` of torch 2.13 and 2.15, antialiased to a width of 1, does so for most heights.
-Can go: when upstream resizes without a loop over images.
+Can go: with transformers 5.23; from 5.24 on upstream resizes without a loop over images.
 """
 
 from collections.abc import Callable
