@@ -6,6 +6,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from exportcompat.patches._cache_argument import CACHES, cache_name
+from exportcompat.patches.transformers_encoder_outputs import PARTS
 from exportcompat.registry import ExportCompatError
 
 from ._extras import require
@@ -16,8 +17,9 @@ _SCALARS = (bool, int, float, complex, str, type(None))
 DERIVED = ("cache_position", "last_cache_position", "next_sequence_length", "is_first_iteration")
 """What transformers hands to `forward` for its own book-keeping, or can be told from cache or mask: no interface."""
 
-STORED = ("rope_deltas",)
-"""Results that a model of images takes from an attribute, where its first call has put them (Qwen-VL to 5.22)."""
+STORED = ("rope_deltas", *PARTS)
+"""Parts of a result that a graph cannot have: what the first call has put into an attribute (Qwen-VL to 5.22), and what
+encoders have returned, with an item for each image (from 5.24 on)."""
 
 TRIMMING = ("logits_to_keep", "num_logits_to_keep")
 """What `generate` passes to save work; a graph gives the logits of every token."""
@@ -86,7 +88,7 @@ def take(arguments: Mapping[str, Any], is_dropped: Callable[[str, Any], bool]) -
 
 
 def take_result(result: Any) -> Part:
-    """Take a result apart, without what a model has stored in itself, which is no result of a graph."""
+    """Take a result apart, without what is no result of a graph."""
     part = Part()
     if isinstance(result, Mapping) and any(name in result for name in STORED):
         result = {name: value for name, value in result.items() if name not in STORED}
