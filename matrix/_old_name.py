@@ -12,7 +12,7 @@ class OldNameDecoder(TransformersDecoder):
     """A causal language model whose caller goes on as in older releases."""
 
     @property
-    def past_argument(self) -> str:
+    def past_argument(self) -> str:  # type: ignore[override]
         return _NAMES[self.model.config.model_type]
 
 

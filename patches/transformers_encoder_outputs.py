@@ -23,7 +23,7 @@ def without_encoders(original: Callable[..., Any]) -> Callable[..., Any]:
 
     from ._tracing import is_traced
 
-    def __post_init__(self: Any) -> None:
+    def shorter(self: Any) -> None:
         held = vars(self)
         if any(is_traced(value) for value in held.values() if isinstance(value, torch.Tensor)):
             for name in held.keys() & set(PARTS):
@@ -32,7 +32,7 @@ def without_encoders(original: Callable[..., Any]) -> Callable[..., Any]:
                 OrderedDict.pop(self, name, None)
         original(self)
 
-    return __post_init__
+    return shorter
 
 
 SPECS = (
