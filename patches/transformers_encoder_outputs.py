@@ -43,7 +43,7 @@ SPECS = (
         requires=("transformers>=5.24", "torch>=2.6"),
         reason="A result holds the features of each image, and a graph has one number of outputs: wrong for others.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/modeling_outputs.py",),
-        proofs=("llava_export", "qwen2_5_vl_generate"),
+        proofs=("qwen2_5_vl_generate",),
         kind="wrap",
     ),
 )
