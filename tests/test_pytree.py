@@ -164,6 +164,10 @@ def mask_sizes(cache: Any, index: int, query: int) -> Any:
     return cache.get_mask_sizes(torch.arange(start, start + query) if is_old else query, index)
 
 
+ASKED = [name for name in ("dtype", "device") if hasattr(filled(DynamicCache(), 1).layers[0], name)]
+"""What a layer of this release can be asked of its tensors; from 5.24 on it has no type of its own."""
+
+
 def description(cache: Any) -> list[Any]:
     """Return all that callers can ask a cache."""
     layers = [
@@ -172,8 +176,7 @@ def description(cache: Any) -> list[Any]:
             getattr(layer, "sliding_window", None),
             getattr(layer, "cumulative_length", None),
             layer.is_initialized,
-            getattr(layer, "dtype", None),
-            getattr(layer, "device", None),
+            [getattr(layer, name, None) for name in ASKED],
             layer.get_seq_length(),
         )
         for layer in cache.layers
