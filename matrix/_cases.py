@@ -642,6 +642,12 @@ _BASES = (
         partial(_make_forward, "_choosing", "choosing_gpt"),
         sources=("_choosing.py",),
     ),
+    Case(
+        "hooking_gpt",
+        "tiny GPT that installs a hook",
+        partial(_make_forward, "_hooking", "hooking_gpt"),
+        sources=("_hooking.py",),
+    ),
 )
 _ALL = (
     *_BASES,

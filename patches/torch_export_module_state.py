@@ -57,15 +57,21 @@ def _give_back(namespace: dict[str, Any], before: dict[str, Any]) -> None:
             namespace[name] = value
 
 
-SPECS = (
-    PatchingSpec(
+def _variant(releases: str, proof: str) -> PatchingSpec:
+    return PatchingSpec(
         id="torch-export-module-state",
         targets=("torch.export._trace:_export",),
         replacement=f"{__name__}:with_state_kept",
-        requires=("torch>=2.7",),
+        requires=(f"torch{releases}",),
         reason="What forward stores on its module while it is traced stays there: later eager calls are wrong.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/modeling_rope_utils.py",),
-        proofs=("stateful_gpt",),
+        proofs=(proof,),
         kind="wrap",
-    ),
+    )
+
+
+SPECS = (
+    # To 2.9 `torch-export-new-attributes` takes the mark of a hook away, but not the hook, which would be installed twice.
+    _variant(">=2.7,<2.10", "hooking_gpt"),
+    _variant(">=2.10", "stateful_gpt"),
 )
