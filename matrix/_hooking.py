@@ -1,4 +1,4 @@
-"""A variant of the tiny GPT that installs a hook when it is first called, as models of transformers 5.2 and later do."""
+"""A variant of the tiny GPT that installs a hook when it is first called, as models of transformers 5.2 do."""
 
 from typing import Any
 

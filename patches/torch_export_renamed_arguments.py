@@ -5,8 +5,8 @@ Cause: transformers 5.24 calls the cache `cache`. `forward` still takes `past_ke
 decorator, but its signature does not have them, so torch finds such an argument behind `**kwargs`.
 What is done: a cache that was given by a name that the decorator takes counts under that name. The captured program
 takes it by that name too.
-Can go: with torch 2.13; 2.14 looks for shapes behind `**kwargs` by itself (run on 2.8.0, 2.13.0, 2.14.0 and 2.15.0). Or when
-transformers does not take the old names any more (announced for 5.40).
+Can go: with torch 2.13; 2.14 looks for shapes behind `**kwargs` by itself (run on 2.8.0, 2.13.0, 2.14.0 and 2.15.0).
+Or when transformers does not take the old names any more (announced for 5.40).
 """
 
 from collections.abc import Callable, Iterator
