@@ -448,7 +448,7 @@ def test_filters_change_the_table_and_the_address(results: Path) -> None:
         "1",
         "2.6.0 (1/2 work)",
         "",
-        "5.23.0",
+        "5.24.0",
     ]
 
 

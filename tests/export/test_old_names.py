@@ -15,11 +15,11 @@ from exportcompat.patches.torch_export_renamed_arguments import beside, old_name
 _PLACES = ("torch.export.dynamic_shapes", "torch._export.non_strict_utils", "torch.export._trace")
 
 
-class Renamed(nn.Module):
+class Renamed(nn.Module):  # type: ignore[misc,unused-ignore]
     """Adds what it calls a cache, and what else it is given."""
 
-    @deprecate_kwarg("cache_params", "99.0", new_name="cache")
-    @deprecate_kwarg("past_key_values", "99.0", new_name="cache")
+    @deprecate_kwarg("cache_params", "99.0", new_name="cache")  # type: ignore[untyped-decorator,unused-ignore]
+    @deprecate_kwarg("past_key_values", "99.0", new_name="cache")  # type: ignore[untyped-decorator,unused-ignore]
     def forward(self, tokens: Tensor, cache: Tensor | None = None, **kwargs: Any) -> Tensor:
         rest = sum(value.sum() for value in kwargs.values())
         return tokens + rest if cache is None else tokens + cache.sum() + rest

@@ -9,7 +9,7 @@ modeling: Any = pytest.importorskip(
     "transformers.models.siglip2.modeling_siglip2", reason="transformers has the model from 4.50 on"
 )
 
-from exportcompat import apply_patches
+from exportcompat import apply_patches, plan
 from exportcompat.patches.transformers_siglip2_positions import _resized
 
 Module: Any = torch.nn.Module
@@ -55,6 +55,10 @@ def test_the_numbers_are_those_of_eager(file: Any) -> None:
 
 @pytest.mark.parametrize("size", [(1, 65), (9, 8), (0, 3), (3, 0), (-2, -2)])
 def test_a_size_that_does_not_fit_fails(file: Any, size: tuple[int, int]) -> None:
+    if not any(item.applies and item.spec.id == "siglip2-positions" for item in plan()):
+        pytest.skip(
+            "from 5.24 on upstream resizes the positions in a graph, and its check of the sizes is in eager alone"
+        )
     with pytest.raises(Exception, match=r"(?i)indices|index|out of"):
         run(file, (2, 2), size)
 

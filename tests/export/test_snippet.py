@@ -77,23 +77,25 @@ def test_a_prompt_of_one_token_specialises_nothing() -> None:
 @pytest.mark.parametrize("steps", [1, 2, 8])
 def test_axes_and_arguments_are_those_of_a_decoder_outside_of_every_scope(steps: int) -> None:
     """With one step nothing but the prefill was seen: the cache has the shape of the one that came back."""
-    observer = watched(find_case("mistral_window").decoder().model, prompt(), steps)
+    decoder = find_case("mistral_window").decoder()
+    observer, cache = watched(decoder.model, prompt(), steps), decoder.past_argument
     shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
-    assert shapes == {**DECODER, "past_key_values": [LEAF] * 4}
+    assert shapes == {**DECODER, cache: [LEAF] * 4}
     arguments = observer.infer_arguments()
     batch, new = arguments["input_ids"].shape
-    past = arguments["past_key_values"].layers[0].keys.shape[2]
+    past = arguments[cache].layers[0].keys.shape[2]
     assert arguments["attention_mask"].shape == (batch, past + new)
     assert arguments["position_ids"].shape == (batch, new)
     assert min(batch, new, past) >= 2
-    assert arguments["past_key_values"].get_seq_length() == past
+    assert arguments[cache].get_seq_length() == past
 
 
 def test_a_stored_call_is_given_back_with_an_empty_cache() -> None:
-    observer = watched(find_case("llama").decoder().model, prompt())
+    decoder = find_case("llama").decoder()
+    observer, cache = watched(decoder.model, prompt()), decoder.past_argument
     first, second = observer.infer_arguments(0), observer.infer_arguments(1)
-    assert first["past_key_values"].layers[0].keys.shape == (1, 2, 0, 8)
-    assert second["past_key_values"].layers[0].keys.shape == (1, 2, 5, 8)
+    assert first[cache].layers[0].keys.shape == (1, 2, 0, 8)
+    assert second[cache].layers[0].keys.shape == (1, 2, 5, 8)
     assert (first["attention_mask"].shape, second["attention_mask"].shape) == ((1, 5), (1, 6))
     assert second["position_ids"].tolist() == [[5]]
 
@@ -116,8 +118,9 @@ def test_states_are_named_as_a_past_and_a_present() -> None:
 
 
 def test_a_cache_without_a_scope_is_refused_by_name() -> None:
-    model, observer = find_case("llama").decoder().model, InputObserver()
-    with pytest.raises(ExportCompatError, match=r"argument 'past_key_values' has a .*DynamicCache.*apply_patches\(\)"):
+    decoder, observer = find_case("llama").decoder(), InputObserver()
+    model, name = decoder.model, decoder.past_argument
+    with pytest.raises(ExportCompatError, match=rf"argument '{name}' has a .*DynamicCache.*apply_patches\(\)"):
         with observer(model):
             model.generate(**prompt(), max_new_tokens=2)
     assert "forward" not in vars(model)
