@@ -52,19 +52,19 @@ def test_every_target_is_there_in_every_release_of_its_range(package: str) -> No
 
 
 UNPROVED = {
-    ("gemma3-token-types", "5.16.1"): "eager stops in a call of its proof there; see `exclusions` in matrix/axes.toml",
+    "gemma3-token-types": "to 5.16 eager stops in a call of its proof; see `exclusions` in matrix/axes.toml",
+    "delta-rule-continued": "Qwen's copies of 5.9 to 5.22 in part: the same code was proved for OLMo-hybrid on each",
+    "mamba2-hybrid-continued": "Bamba's and Granite's copies to 5.14 in part: the same code was proved for Falcon-H1",
 }
-"""Specs that have a source in their range that was not proved, with its last release, and why."""
+"""Specs that have sources in their range that were not proved, and why; a scope warns of drift there."""
 
 
 def test_sources_in_a_range_are_proved() -> None:
-    # Who has such a release is warned of drift by every scope, of a release that is said to be supported.
-    found = {(spec.id, last) for spec in default_registry() for last in _unproved(spec)}
-    assert found == UNPROVED.keys()
+    assert {spec.id for spec in default_registry() if any(_unproved(spec))} == UNPROVED.keys()
 
 
 def _unproved(spec: PatchingSpec) -> Iterator[str]:
-    """Yield the last release of each source in the range of a spec that is not proved."""
+    """Yield the last release of each source in the range of a spec that was not proved."""
     for target in (item for item in spec.places if not item.text.startswith("mentioning(")):
         for name, spans in LOCK["seen"][target.text].items():
             every = releases(target.package)
