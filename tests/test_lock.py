@@ -1,7 +1,7 @@
 """The lock file of proved sources is what the engine reads, and knows what is installed here."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -42,13 +42,17 @@ def test_texts_stand_for_proved_fingerprints() -> None:
 
 @pytest.mark.parametrize("package", ["transformers", "torch"])
 def test_every_target_is_there_in_every_release_of_its_range(package: str) -> None:
-    every = releases(package)
     for spec in default_registry():
-        for target in (item for item in spec.places if item.module.partition(".")[0] == package):
-            spans = [span.split("-") for found in LOCK["seen"].get(target.text, {}).values() for span in found]
-            has = {text for first, last in spans for text in every[every.index(first) : every.index(last) + 1]}
-            wanted = {text for text in every if for_version([spec], package, text)}
+        for target in (item for item in spec.places if item.package == package):
+            has = {text for spans in LOCK["seen"].get(target.text, {}).values() for text in _within(package, spans)}
+            wanted = {text for text in releases(package) if for_version([spec], package, text)}
             assert target.text.startswith("mentioning(") or wanted <= has, (spec.id, target.text, sorted(wanted - has))
+
+
+def _within(package: str, spans: Sequence[str]) -> list[str]:
+    """Return the releases of spans as the lock file has them, first and last with a dash between."""
+    every, ends = releases(package), [span.split("-") for span in spans]
+    return [text for first, last in ends for text in every[every.index(first) : every.index(last) + 1]]
 
 
 UNPROVED = {
@@ -60,19 +64,18 @@ UNPROVED = {
 
 
 def test_sources_in_a_range_are_proved() -> None:
-    assert {spec.id for spec in default_registry() if any(_unproved(spec))} == UNPROVED.keys()
+    assert {spec.id for spec in default_registry() if _has_unproved(spec)} == UNPROVED.keys()
 
 
-def _unproved(spec: PatchingSpec) -> Iterator[str]:
-    """Yield the last release of each source in the range of a spec that was not proved."""
-    for target in (item for item in spec.places if not item.text.startswith("mentioning(")):
-        for name, spans in LOCK["seen"][target.text].items():
-            every = releases(target.package)
-            ends = [span.split("-") for span in spans]
-            has = [text for first, last in ends for text in every[every.index(first) : every.index(last) + 1]]
-            inside = [text for text in has if for_version([spec], target.package, text)]
-            if inside and name not in LOCK[target.text]:
-                yield inside[-1]
+def _has_unproved(spec: PatchingSpec) -> bool:
+    """Say whether some release in the range of a spec has a source that was not proved."""
+    targets = [item for item in spec.places if not item.text.startswith("mentioning(")]
+    return any(
+        name not in LOCK[target.text] and any(for_version([spec], target.package, text) for text in inside)
+        for target in targets
+        for name, spans in LOCK["seen"][target.text].items()
+        for inside in [_within(target.package, spans)]
+    )
 
 
 def test_sources_that_were_proved_were_seen() -> None:

@@ -104,13 +104,13 @@ def bound(signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     Raises:
         TypeError: they do not fit the signature.
     """
-    arguments = dict(signature.bind(*args, **kwargs).arguments)
+    cache = cache_name(signature.parameters)
+    old = next((name for name in CACHES if name in kwargs and name not in signature.parameters), "")
+    given = {cache if cache and name == old else name: value for name, value in kwargs.items()}
+    arguments = dict(signature.bind(*args, **given).arguments)
     extra = names_of(signature, Parameter.VAR_KEYWORD)
     others = {name: value for key in extra for name, value in arguments.pop(key, {}).items()}
-    cache = cache_name(signature.parameters)
-    old = next((name for name in CACHES if name in others), cache)
-    named = {**arguments, **({cache: others.pop(old)} if cache and old != cache else {})}
-    return {**{name: named[name] for name in signature.parameters if name in named}, **others}
+    return {**arguments, **others}
 
 
 def names_of(signature: Signature, kind: Any) -> list[str]:
