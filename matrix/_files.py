@@ -9,6 +9,8 @@ from typing import Any
 
 from exportcompat._extras import require
 
+from ._file_format import packed, text_of
+
 
 def write_text(path: Path, text: str) -> None:
     """Write a text with its line ends; whatever interrupts this, the file is the old one or the new one."""
@@ -51,18 +53,9 @@ def write_results(path: Path, content: dict[str, Any]) -> None:
 
     Args:
         path: the file.
-        content: what `results.schema.json` describes.
+        content: what `unpacked` returns.
     """
-    used = sorted({row["environment"] for row in content["cases"].values()})
-    names = ("schema", "transformers", "torch")
-    write_json(
-        path,
-        {
-            **{name: content[name] for name in names},
-            "environments": {name: content["environments"][name] for name in used},
-            "cases": {name: dict(sorted(row.items())) for name, row in sorted(content["cases"].items())},
-        },
-    )
+    write_text(path, text_of(packed(content)))
 
 
 def write_lock(path: Path, content: dict[str, dict[str, Any]]) -> None:

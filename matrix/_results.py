@@ -15,11 +15,11 @@ from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
 from ._cases import Case
+from ._file_format import READ, SCHEMA, packed, unpacked
 from ._files import held, write_results
 from ._key import key
 from ._states import WORKS
 
-SCHEMA = 2
 PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
 
 Row = dict[str, Any]
@@ -75,6 +75,7 @@ class Results:
         self.path = path
         self.rows: dict[str, Row] = {}
         self._environments: dict[str, Installed] = {}
+        self._strings: list[str] = []
         self._read()
 
     def is_current(self, case: Case, installed: Installed | None = None) -> bool:
@@ -117,6 +118,7 @@ class Results:
     def _read(self) -> None:
         content = _read(self.path)
         self.rows |= content.get("cases", {})
+        self._strings = content.get("strings", self._strings)
         for name, item in content.get("environments", {}).items():
             self._environments[name] = Installed(item["python"], tuple(item["packages"]))
 
@@ -125,6 +127,7 @@ class Results:
             "schema": SCHEMA,
             **{name: versions[name] for name in ("transformers", "torch")},
             "environments": {name: asdict(item) for name, item in self._environments.items()},
+            "strings": self._strings,
             "cases": self.rows,
         }
         write_results(self.path, content)
@@ -168,9 +171,12 @@ def check_content(path: Path) -> dict[str, Any]:
     """
     validate = _validator()
     try:
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        validate(content)
-    except (OSError, ValueError) as error:
+        found = json.loads(path.read_text("utf-8"))
+        # An older schema is checked as what it would be now.
+        found = packed({**found, "schema": SCHEMA}) if found["schema"] in READ[:-1] else found
+        validate(found)
+        content = unpacked(found)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         # The errors of the validator are such too.
         raise ExportCompatError(f"{path} is no whole result file ({error}); run its cell again") from error
     for case, row in content["cases"].items():
@@ -199,7 +205,7 @@ def _read(path: Path) -> dict[str, Any]:
         # A half-written file is no result; every case is checked again.
         return {}
     schema = content.get("schema") if isinstance(content, dict) else None
-    if schema not in (1, SCHEMA):
+    if schema not in (1, *READ):
         raise ExportCompatError(f"{path} is no result file of schema {SCHEMA}; move it away and run again")
     # Rows of the first schema do not say which models were loaded, so none of them is current.
-    return content if schema == SCHEMA else {}
+    return unpacked(content) if schema in READ else {}
