@@ -91,6 +91,18 @@ class Results:
         environment = installed or self._environments[row["environment"]]
         return bool(row["key"] == key(case, environment.versions, row))
 
+    def versions(self, name: str) -> dict[str, str]:
+        """Return the versions that the result of a case was found with."""
+        return self._environments[self.rows[name]["environment"]].versions
+
+    def set_keys(self, keys: Mapping[str, str]) -> None:
+        """Give results other keys, by the names of their cases, and write the file."""
+        with held(self.path.parent):
+            self._read()
+            self.rows |= {name: {**self.rows[name], "key": text} for name, text in keys.items()}
+            for name in list(keys)[:1]:
+                self._write(self.versions(name))
+
     def missing_proofs(self, case: Case, wanted: Sequence[str]) -> list[str]:
         """Return those proofs that a case lacks; only what works with all specs can prove one."""
         row = self.rows.get(case.name, {})
