@@ -10,7 +10,7 @@ modeling: Any = pytest.importorskip(
 )
 
 from exportcompat import apply_patches, plan
-from exportcompat.patches.transformers_siglip2_positions import _resized
+from exportcompat.patches.vision.siglip2_positions import _resized
 
 Module: Any = torch.nn.Module
 LENGTH = 64
@@ -32,7 +32,7 @@ class Positions(Module):  # type: ignore[misc,unused-ignore]
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Any:
     pytest.importorskip("onnxruntime", reason="the file is run")
-    from exportcompat._session import OnnxFile
+    from exportcompat._verification._onnx_file import OnnxFile
 
     path = tmp_path_factory.mktemp("siglip2") / "model.onnx"
     sizes, shapes = torch.tensor([[2, 3], [3, 5]]), {"sizes": {0: "images"}}
