@@ -26,7 +26,7 @@ def of_area(specs: Iterable[PatchingSpec], area: str) -> Iterator[PatchingSpec]:
 
 
 def of_model(registry: Registry, model_type: str) -> tuple[list[PatchingSpec], list[PatchingSpec]]:
-    """Return the specs that write into the code of a model, and those for the code that all models share; if they apply.
+    """Return the specs that write into the code of a model, and those for code that all models share; both apply here.
 
     The module of the model is imported, since what a pattern target finds depends on what is loaded.
 
