@@ -9,8 +9,6 @@ from typing import Any
 
 from exportcompat._extras import require
 
-from ._file_format import packed, text_of
-
 
 def write_text(path: Path, text: str) -> None:
     """Write a text with its line ends; whatever interrupts this, the file is the old one or the new one."""
@@ -46,16 +44,6 @@ def parse_toml(text: str) -> dict[str, Any]:
 def write_json(path: Path, content: Any) -> None:
     """Write plain data as JSON; whatever interrupts this, the file is the old one or the new one."""
     write_text(path, json.dumps(content, indent=1) + "\n")
-
-
-def write_results(path: Path, content: dict[str, Any]) -> None:
-    """Write a result file: only what is in use, in an order that does not depend on when it was found.
-
-    Args:
-        path: the file.
-        content: what `unpacked` returns.
-    """
-    write_text(path, text_of(packed(content)))
 
 
 def write_lock(path: Path, content: dict[str, dict[str, Any]]) -> None:
