@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from exportcompat.matrix._dependencies import Dependencies, Part
-from exportcompat.matrix._source_tree import Definition, SourceTree
+from exportcompat.matrix.store._dependencies import Dependencies, Part
+from exportcompat.matrix.store._source_tree import Definition, SourceTree
 
 PACK = {
     "a": """

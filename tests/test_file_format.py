@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from exportcompat.matrix._file_format import packed, text_of, unpacked
-from exportcompat.matrix._results import check_content, file_name
+from exportcompat.matrix.store._file_format import packed, text_of, unpacked
+from exportcompat.matrix.store._results import check_content, file_name
 from exportcompat.registry import ExportCompatError
 
 pytest.importorskip("fastjsonschema", reason="result files are checked by their schema")

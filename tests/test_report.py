@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat import matrix
+from exportcompat.matrix.cases import CASES
 from exportcompat.matrix.checks._row import proved
 from exportcompat.matrix.reports import _tables as data_module
 from exportcompat.matrix.reports._report import write_report
@@ -20,7 +21,7 @@ from exportcompat.registry import ExportCompatError
 pytest.importorskip("fastjsonschema", reason="result files are checked with it")
 
 EVIL = "</script><img src=x onerror=\"document.title='owned'\"><!--<script> `a` | *b*"
-SCHEMA = json.loads(Path(data_module.__file__).with_name("results.schema.json").read_text("utf-8"))
+SCHEMA = json.loads((Path(matrix.__path__[0]) / "results.schema.json").read_text("utf-8"))
 PACKAGES = ("torch==2.13.0+cpu", "transformers==5.9.0", "onnx==1.2.0", "onnxscript==0.7.0", "onnxruntime==1.3.0")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to show the page in")

@@ -84,7 +84,9 @@ def modules() -> dict[str, Any]:
 def node_of(module: str, line: int) -> Any:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = [node for node in ast.walk(ast.parse(text_of(module))) if isinstance(node, kinds)]
-    return next((node for node in nodes if min([node, *node.decorator_list], key=lambda n: n.lineno).lineno == line), None)
+    return next(
+        (node for node in nodes if min([node, *node.decorator_list], key=lambda n: n.lineno).lineno == line), None
+    )
 
 
 def text_of(module: str) -> str:
