@@ -325,7 +325,7 @@ def test_list_of_an_area(capsys: pytest.CaptureFixture[str]) -> None:
     assert _cli.main(["list", "--area", "recurrent", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["specs"]
     assert {item["area"] for item in found} == {"recurrent"}
-    assert "mamba-continued-scan" in [item["id"] for item in found]
+    assert "mamba-scan" in [item["id"] for item in found]
     assert _cli.main(["list", "--area", "recurent"]) == 2
     assert "there is no area 'recurent'; did you mean 'recurrent'?; areas: torch_export" in capsys.readouterr().err
 
@@ -335,9 +335,9 @@ def test_list_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch", reason="the model is imported")
     assert _cli.main(["list", "--model", "mixtral", "--json"]) == 0
     found = {item["id"]: item["in_model"] for item in json.loads(capsys.readouterr().out)["specs"]}
-    assert found["rotary-frequency-switch"]
+    assert found["rotary-frequencies"]
     assert not found["dynamic-cache-pytree"]
-    assert "vision-grids" not in found
+    assert "qwen-vl-grids" not in found
     assert _cli.main(["list", "--model", "mixtrall"]) == 2
     assert "has no model type 'mixtrall'; did you mean 'mixtral'" in capsys.readouterr().err
 

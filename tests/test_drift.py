@@ -52,7 +52,7 @@ class MyRope:
         if n > self.limit:
             self.register_buffer("long_inv_freq", self.make(n))
 """
-IDS = ("dynamic-cache-pytree", "sliding-layer-full-past", "rotary-frequency-switch")
+IDS = ("dynamic-cache-pytree", "sliding-layer-full-past", "rotary-frequencies")
 
 
 def wheel(folder: Path, version: str, changes: dict[str, str] | None = None) -> Path:
@@ -170,7 +170,7 @@ def test_a_spec_that_goes_by_a_name_is_gone_with_most_of_its_modules(tmp_path: P
 def test_of_several_replacements_it_is_the_one_of_the_name(arguments: str, fits: bool) -> None:
     text = f"def forward(self, {arguments}, **kwargs):\n    return self\n"
     (spec,) = [
-        item for item in for_version(default_registry(), "transformers", "5.23.0") if item.id == "vision-segments"
+        item for item in for_version(default_registry(), "transformers", "5.23.0") if item.id == "segment-attention"
     ]
     found = static_misfit(spec, Definition("models", "Attention.forward", ast.parse(text).body[0], text))
     assert (found is None) == fits

@@ -424,9 +424,9 @@ _EVERYWHERE = frozenset(
     )
 )
 _SLOW = {
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "olmo_hybrid"), ("delta-rule-continued",)),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "olmo_hybrid"), ("gated-delta-rule",)),
     "kimi_linear": ("kimi-delta-chunks",),
-    "gemma3n": ("activation-quantile", "altup-coefficient-clip"),
+    "gemma3n": ("gemma3n-activation-quantile", "gemma3n-altup-clip"),
     "bamba": ("bamba-cache-position",),
     "falcon_h1": ("falcon-h1-cache-position",),
 }

@@ -71,7 +71,7 @@ CASES = (
         "MobileViT, images of several sizes",
         call("_resized_encoder_models:make_mobilevit"),
         has_model("mobilevit"),
-        slow_without=("resized-patches",),
+        slow_without=("mobilevit-resize",),
     ),
     forward_case(
         "beit",

@@ -46,7 +46,7 @@ CASES = (
             _MODELS,
             f"make_{name}",
             everywhere=True,
-            slow_without=("vision-segments",) if name in ("qwen2_vl", "qwen2_5_vl") else (),
+            slow_without=("segment-attention",) if name in ("qwen2_vl", "qwen2_5_vl") else (),
         )
         for name, title in _FAMILY
     ),

@@ -31,7 +31,7 @@ def key(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> str:
         versions: versions of packages by name, and of `python`.
         row: the result.
     """
-    parts = [*code_of(case, versions, row).values(), *(f"{name} {text}" for name, text in sorted(versions.items()))]
+    parts = [f"{name} {text}" for name, text in (*code_of(case, versions, row).items(), *sorted(versions.items()))]
     parts += filter(None, [exclusion(case.name, versions)])
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 

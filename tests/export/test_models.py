@@ -161,9 +161,9 @@ def test_model_argument_narrows_and_still_works(tmp_path: Path) -> None:
     decoder = find_case("llama_dynamic").decoder()
     with apply_patches(decoder.model) as report:
         export(decoder, Sample(), tmp_path / "model.onnx")
-    rotary = [use.target for use in report.applied["rotary-frequency-switch"]]
+    rotary = [use.target for use in report.applied["rotary-frequencies"]]
     assert rotary == ["transformers.models.llama.modeling_llama:LlamaRotaryEmbedding.forward"]
-    assert "rotary-frequency-switch" in report.used
+    assert "rotary-frequencies" in report.used
 
 
 def test_works_where_transformers_has_registered_the_cache() -> None:
