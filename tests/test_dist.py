@@ -18,26 +18,23 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("_cli", "_drift", "_encoder_decoder", "_exporter", "_observer", "_verification")
-AREAS = ("attention", "caches", "experts", "multimodal", "recurrent", "single_models", "toolkit", "torch_export")
-AREAS += ("torch_onnx", "vision")
-MATRIX = ("cases", "checks", "models", "proofs", "reports", "runs", "store", "versions")
-FOLDERS = {
+TREES = {
     "src/exportcompat": "exportcompat",
-    **{f"src/exportcompat/{name}": f"exportcompat/{name}" for name in PARTS},
-    "registry": "exportcompat/registry",
-    "patches": "exportcompat/patches",
-    **{f"patches/{area}": f"exportcompat/patches/{area}" for area in AREAS},
-    "matrix": "exportcompat/matrix",
-    **{f"matrix/{name}": f"exportcompat/matrix/{name}" for name in MATRIX},
+    **{name: f"exportcompat/{name}" for name in ("registry", "patches", "matrix")},
 }
+FOLDERS = {
+    path.parent.relative_to(ROOT).as_posix(): "/".join([to, *path.parent.relative_to(ROOT / folder).parts])
+    for folder, to in TREES.items()
+    for path in (ROOT / folder).rglob("__init__.py")
+}
+"""Each folder with modules, and where it is in the package."""
 METADATA = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 MAX_BYTES = 400_000
 
 
 def copy_source(to: Path) -> Path:
     """Copy what a build reads. A build in place would leave folders behind and ship what old ones hold."""
-    for folder in FOLDERS:
+    for folder in TREES:
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / folder, to / folder, ignore=ignored, dirs_exist_ok=True)
     for name in METADATA:

@@ -303,8 +303,8 @@ class InputObserver:
 
 def _part(model: Any) -> "TextDecoder | None":
     """Return the model if it is a `TextDecoder`, without importing the class: what there is of it has done so."""
-    pair = sys.modules.get(f"{__package__}._pair")
-    return model if pair is not None and isinstance(model, pair.TextDecoder) else None
+    decoders = sys.modules.get("exportcompat._encoder_decoder")
+    return model if decoders is not None and isinstance(model, decoders.TextDecoder) else None
 
 
 def _whole(model: Any) -> Any:
