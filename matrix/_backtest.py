@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from exportcompat._drift import Finding, findings, for_version
-from exportcompat._survey import Survey
+from exportcompat._drift import Finding, Survey, findings, for_version
 from exportcompat.registry import PatchingSpec, Target
 
 

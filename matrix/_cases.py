@@ -30,28 +30,28 @@ from ._models import (
 )
 
 if TYPE_CHECKING:
-    from exportcompat._discrepancy import Discrepancy
+    from exportcompat._verification import Discrepancy
 
     from ._forward import Forward
 
 
 def compare_decoder(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
-    """Run the calls that say "works" of a decoder; see `exportcompat._verify`."""
-    from exportcompat._verify import compare, decoder_schedules
+    """Run the calls that say "works" of a decoder; see `exportcompat._verification._schedules`."""
+    from exportcompat._verification import compare, decoder_schedules
 
     return compare(path, make, decoder_schedules())
 
 
 def compare_beyond(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
     """Run the usual calls of a decoder, then calls of more than 64 tokens, the fixed chunk of some layers."""
-    from exportcompat._verify import Schedule, compare, decoder_schedules
+    from exportcompat._verification import Schedule, compare, decoder_schedules
 
     return compare(path, make, [*decoder_schedules(), Schedule(3, (70, 1, 130, 2), 2)])
 
 
 def compare_unpadded(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
     """Run the usual calls of a decoder without padding, which eager cannot have in some releases."""
-    from exportcompat._verify import compare, decoder_schedules
+    from exportcompat._verification import compare, decoder_schedules
 
     return compare(path, make, [schedule for schedule in decoder_schedules() if not schedule.padding])
 
@@ -205,7 +205,9 @@ def _package(name: str) -> str:
     return str(Path(exportcompat.__path__[0]) / f"{name}.py")
 
 
-_PAIR = tuple(map(_package, ("_pair", "_joined", "_state_mask")))
+_PAIR = tuple(
+    map(_package, ("_encoder_decoder/_text_decoder", "_encoder_decoder/_composite", "_encoder_decoder/_encoder_mask"))
+)
 """The modules in which the decoder of an encoder-decoder is exported."""
 
 _JOINED = {
@@ -469,8 +471,9 @@ def _compare_whole(path: Path, make: Callable[[], Any]) -> "list[Discrepancy]":
 
 
 _WAY = (
-    *("_align", "_axes", "_eager", "_export", "_finish", "_growing", "_observe", "_observer"),
-    *("_replay", "_sample", "_text_alone", "_tree"),
+    *(f"_exporter/{name}" for name in ("_export", "_onnx_program", "_steps")),
+    *(f"_observer/{name}" for name in ("_alignment", "_dynamic_axes", "_eager_decoder", "_growing_cache", "_observe")),
+    *(f"_observer/{name}" for name in ("_observer", "_replay", "_export_sample", "_text_only_decoder", "_tree")),
 )
 """The modules of the package that `export` goes through, beside those that every result depends on."""
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat import PatchReport, apply_patches
-from exportcompat._discrepancy import Discrepancy
-from exportcompat._replay import first_line
+from exportcompat._observer import first_line
+from exportcompat._verification import Discrepancy
 
 from ._cases import Case
 from ._decoders import Decoder, Sample

@@ -3,8 +3,8 @@
 import copy
 from typing import Any
 
-from exportcompat._decoder import PAST_ARGUMENT
-from exportcompat._tree import flatten
+from exportcompat._observer import flatten
+from exportcompat._verification import PAST_ARGUMENT
 
 from ._decoders import SEED, TransformersDecoder
 from ._models import SIZES

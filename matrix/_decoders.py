@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from exportcompat._decoder import (
+from exportcompat._observer import flatten
+from exportcompat._verification import (
     CACHE_AXES,
     LOGITS,
     MASK_AXES,
@@ -18,7 +19,6 @@ from exportcompat._decoder import (
     dotted,
     present_name,
 )
-from exportcompat._tree import flatten
 from exportcompat.registry import ExportCompatError
 
 SEED = 20260101

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from exportcompat import TextDecoder
-from exportcompat._state_mask import state_mask
-from exportcompat._tree import flatten
+from exportcompat._encoder_decoder import state_mask
+from exportcompat._observer import flatten
 
 from ._decoders import Decoder, Sample, TransformersDecoder, generator
 from ._encoders import TextEncoder

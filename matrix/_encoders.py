@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exportcompat._decoder import TOKEN_AXES
+from exportcompat._verification import TOKEN_AXES
 
 from ._decoders import Sample, generator
 from ._forward import Forward

@@ -9,10 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from exportcompat._drift import for_version
-from exportcompat._origin import sources_of
-from exportcompat._static import Package
-from exportcompat._survey import Survey, Surveyor
+from exportcompat._drift import Package, Survey, Surveyor, for_version, sources_of
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from exportcompat._discrepancy import Discrepancy, measure
-from exportcompat._session import OnnxFile
+from exportcompat._verification import Discrepancy, OnnxFile, measure
 
 from ._decoders import Sample
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat._replay import first_line
+from exportcompat._observer import first_line
 
 from ._cases import CASES, Case
 from ._row import both, broken, left_out, proved

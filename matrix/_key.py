@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from ._cases import Case
 
 _MATRIX = Path(__file__).parent
+_COMPARISON = tuple(f"_verification/{name}.py" for name in ("_onnx_decoder", "_discrepancy", "_schedules"))
 _CHECK = (
     *(_MATRIX / name for name in ("_check.py", "_decoders.py", "_pairs.py", "_state.py", "_variants.py")),
     *(_MATRIX / "models" / name for name in ("_decoder.py", "tiny_gpt.py")),
-    *(Path(exportcompat.__path__[0]) / name for name in ("_decoder.py", "_discrepancy.py", "_verify.py")),
+    *(Path(exportcompat.__path__[0]) / name for name in _COMPARISON),
 )
 _NODE = re.compile(r"pytree\((.+)\)")
 _MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")

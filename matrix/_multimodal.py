@@ -15,9 +15,7 @@ from typing import Any
 
 import torch
 
-from exportcompat._decoder import LOGITS, OnnxDecoder
-from exportcompat._discrepancy import Discrepancy, measure
-from exportcompat._verify import same_tokens
+from exportcompat._verification import LOGITS, Discrepancy, OnnxDecoder, measure, same_tokens
 
 from ._decoders import Decoder, Sample, TransformersDecoder, generator
 from ._models import SHARED, SHORT, SIZES

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from exportcompat._discrepancy import Discrepancy
-from exportcompat._session import OnnxFile
+from exportcompat._verification import Discrepancy, OnnxFile
 
 from ._vision import _IMAGE, ImageText, Page
 

@@ -10,7 +10,7 @@ from typing import Any
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from exportcompat._index import configured_index, offered, without_user
+from exportcompat._drift import configured_index, offered, without_user
 from exportcompat.registry import ExportCompatError
 
 from ._files import parse_toml, write_text

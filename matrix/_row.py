@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from exportcompat._replay import first_line
+from exportcompat._observer import first_line
 
 from ._cases import Case, parse_proof
 from ._decoders import Sample

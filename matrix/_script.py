@@ -12,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exportcompat import apply_patches, plan
-from exportcompat._decoder import LOGITS, TOKEN_AXES
+from exportcompat._verification import LOGITS, TOKEN_AXES
 
 from ._decoders import Decoder, Sample
 

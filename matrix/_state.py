@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from exportcompat._replay import first_line
+from exportcompat._observer import first_line
 from exportcompat.patches import default_registry
 
 from ._decoders import Decoder, Sample

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from exportcompat import InputObserver, apply_patches
-from exportcompat._discrepancy import Discrepancy
-from exportcompat._session import OnnxFile
+from exportcompat._verification import Discrepancy, OnnxFile
 from exportcompat.patches.torch_export_module_state import kept
 from exportcompat.registry import ExportCompatError
 

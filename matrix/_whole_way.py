@@ -11,8 +11,8 @@ import torch
 
 import exportcompat
 from exportcompat import apply_patches
-from exportcompat._discrepancy import Discrepancy
-from exportcompat._observe import observe
+from exportcompat._observer import observe
+from exportcompat._verification import Discrepancy
 
 from ._decoders import Sample
 from ._forward import Forward, compare_calls

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exportcompat import ExportCompatError
-from exportcompat._archive import read_sources
+from exportcompat._drift._archive import read_sources
 
 FILES = {
     "pack/__init__.py": "__version__ = '1.2'\n",
@@ -104,7 +104,7 @@ def test_a_size_that_an_archive_lies_about_is_found_out(tmp_path: Path) -> None:
 
 
 def test_more_than_any_package_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exportcompat._archive._TOTAL", 20)
+    monkeypatch.setattr("exportcompat._drift._archive._TOTAL", 20)
     for archive in (
         wheel(tmp_path, FILES),
         sdist(tmp_path, {f"pack-1.2/{name}": text for name, text in FILES.items()}),

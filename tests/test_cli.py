@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from exportcompat import __version__, _cli
-from exportcompat._proved import describe, proved_on
+from exportcompat._cli import _main, _registry_commands
+from exportcompat._drift._evidence import describe, proved_on
 from exportcompat.patches import default_registry
 from exportcompat.registry import Environment, Fingerprints, PatchingSpec, Registry, SpecError
 
@@ -103,7 +104,7 @@ def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..
     (tmp_path / "cli_upstream.py").write_text(UPSTREAM, "utf-8")
     (tmp_path / "cli_replacements.py").write_text(REPLACEMENTS, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    yield lambda *specs: monkeypatch.setattr(_cli, "default_registry", lambda: Registry(specs))
+    yield lambda *specs: monkeypatch.setattr(_registry_commands, "default_registry", lambda: Registry(specs))
     for name in ("cli_upstream", "cli_replacements"):
         sys.modules.pop(name, None)
 
@@ -274,7 +275,7 @@ def test_every_error_of_the_package_is_one_message(
     def broken() -> Registry:
         raise SpecError("the registry is broken")
 
-    monkeypatch.setattr(_cli, "default_registry", broken)
+    monkeypatch.setattr(_registry_commands, "default_registry", broken)
     assert_refused(arguments, capsys, "the registry is broken")
 
 
@@ -551,7 +552,7 @@ def test_another_command_is_one_entry(capsys: pytest.CaptureFixture[str], monkey
     def add(commands: Any) -> None:
         commands.add_parser("greet").set_defaults(run=lambda _: iter(["hello", "again"]))
 
-    monkeypatch.setattr(_cli, "COMMANDS", (*_cli.COMMANDS, add))
+    monkeypatch.setattr(_main, "COMMANDS", (*_main.COMMANDS, add))
     assert _cli.main(["greet"]) == 0
     assert capsys.readouterr().out == "hello\nagain\n"
 

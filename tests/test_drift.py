@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from exportcompat import _cli
-from exportcompat._archive import read_sources
-from exportcompat._drift import Locked, findings, for_version
-from exportcompat._fits import static_misfit
-from exportcompat._static import Definition, Package
-from exportcompat._survey import Surveyor
+from exportcompat._cli import _main
+from exportcompat._drift._archive import read_sources
+from exportcompat._drift._definitions import Definition, Package
+from exportcompat._drift._findings import Locked, findings, for_version
+from exportcompat._drift._signature_fit import static_misfit
+from exportcompat._drift._survey import Surveyor
 from exportcompat.patches import default_registry
 from exportcompat.registry import Fingerprints, PatchingSpec
 
@@ -184,7 +185,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_the_command_shows_a_diff_against_the_proved_source(
     tmp_path: Path, lock: Fingerprints, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_cli, "default_registry", lambda: _Registry(lock))
+    monkeypatch.setattr(_main, "default_registry", lambda: _Registry(lock))
     old, new = tmp_path / "transformers-5.23.0-py3-none-any.whl", wheel(tmp_path, "5.24.0", edited("+= 1", "+= 2"))
     status, out, err = run(capsys, "--transformers", str(new), "--against", str(old))
     assert (status, err) == (0, "")

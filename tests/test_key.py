@@ -124,7 +124,7 @@ def test_what_export_goes_through_makes_old_what_goes_by_it(monkeypatch: pytest.
     whole, source = CASES["llama_export"], _key._source
     before = key(whole, VERSIONS, ROW), key(LLAMA, VERSIONS, ROW)
     _key._definition.cache_clear()
-    monkeypatch.setattr(_key, "_source", lambda path: "changed" if path.name == "_align.py" else source(path))
+    monkeypatch.setattr(_key, "_source", lambda path: "changed" if path.name == "_alignment.py" else source(path))
     after = key(whole, VERSIONS, ROW), key(LLAMA, VERSIONS, ROW)
     _key._definition.cache_clear()
     assert (after[0] == before[0], after[1] == before[1]) == (False, True)

@@ -8,7 +8,7 @@ import pytest
 from packaging.version import Version
 
 from exportcompat import apply_patches, plan
-from exportcompat._drift import for_version
+from exportcompat._drift._findings import for_version
 from exportcompat.matrix._axes import releases
 from exportcompat.matrix._files import write_lock
 from exportcompat.patches import default_registry

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from exportcompat import _index
+from exportcompat._drift import _package_index
 from exportcompat.matrix._releases import add_releases
 from exportcompat.registry import ExportCompatError
 
@@ -221,7 +221,7 @@ def test_a_bad_answer_is_named_and_nothing_is_written(
 def test_an_answer_that_is_too_large_is_not_read_to_its_end(
     table: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_index, "_LIMIT", 1024**2)
+    monkeypatch.setattr(_package_index, "_LIMIT", 1024**2)
     index.pages["/simple/torch/"] = (200, {"Content-Type": JSON}, " " * (1024**2 + 1))
     with pytest.raises(ExportCompatError, match="torch/ answered with more than 1 MB"):
         list(add_releases(table, index.url))
@@ -232,7 +232,7 @@ def test_an_index_that_does_not_answer_is_named(table: Path, index: Index, monke
         time.sleep(0.5)
         return 404, {}, ""
 
-    monkeypatch.setattr(_index, "_TIMEOUT", 0.1)
+    monkeypatch.setattr(_package_index, "_TIMEOUT", 0.1)
     index.pages["/simple/torch/"] = wait
     with pytest.raises(ExportCompatError, match=r"torch/ cannot be read \(.*timed out\)"):
         list(add_releases(table, index.url))
@@ -343,14 +343,14 @@ def pip_says(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], None]:
 
 
 def test_the_index_is_the_configured_one(pip_says: Callable[[int, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [_index.configured_index()]
+    found = [_package_index.configured_index()]
     pip_says(0, "https://pip.example/simple\n")
-    found.append(_index.configured_index())
+    found.append(_package_index.configured_index())
     for name in ("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"):
         monkeypatch.setenv(name, f"https://{name.lower()}.example/simple?a=b")
-        found.append(_index.configured_index())
+        found.append(_package_index.configured_index())
     monkeypatch.setenv("UV_DEFAULT_INDEX", "company=https://named.example/simple")
-    assert [*found, _index.configured_index()] == [
+    assert [*found, _package_index.configured_index()] == [
         "https://pypi.org/simple",
         "https://pip.example/simple",
         "https://pip_index_url.example/simple?a=b",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exportcompat._archive import read_sources
-from exportcompat._static import Package
+from exportcompat._drift._archive import read_sources
+from exportcompat._drift._definitions import Package
 from exportcompat.registry import fingerprint
 
 FILES = {

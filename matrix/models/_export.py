@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from exportcompat import apply_patches
-from exportcompat._decoder import LOGITS, TOKEN_AXES
+from exportcompat._verification import LOGITS, TOKEN_AXES
 from exportcompat.matrix._check import export, write
 from exportcompat.matrix._decoders import PlainDecoder, Sample
 
@@ -29,7 +29,7 @@ def export_stateless(gpt: TinyGPT, path: Path) -> None:
 
 
 def export_decoder(gpt: TinyGPT, path: Path) -> None:
-    """Export a `GPTDecoder` with its cache, under the names and axes of `exportcompat._decoder`."""
+    """Export a `GPTDecoder` with its cache, under the names and axes of `exportcompat._verification._onnx_decoder`."""
     with apply_patches():
         export(PlainDecoder(GPTDecoder(gpt)), Sample(), path, **_OPTIONS)
 

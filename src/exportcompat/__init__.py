@@ -24,13 +24,14 @@ from exportcompat.registry import (
 )
 
 from ._api import apply_patches, plan
+from ._lazy import later as _later
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from ._discrepancy import Discrepancies, Discrepancy
-    from ._export import Exported, export
+    from ._encoder_decoder import TextDecoder
+    from ._exporter import Exported, export
     from ._observer import InputObserver
-    from ._pair import TextDecoder
+    from ._verification import Discrepancies, Discrepancy
 
 __all__ = [
     "ConflictError",
@@ -58,12 +59,12 @@ __all__ = [
 ]
 
 _LATER = {
-    "Discrepancies": "_discrepancy",
-    "Discrepancy": "_discrepancy",
-    "Exported": "_export",
+    "Discrepancies": "_verification",
+    "Discrepancy": "_verification",
+    "Exported": "_exporter",
     "InputObserver": "_observer",
-    "TextDecoder": "_pair",
-    "export": "_export",
+    "TextDecoder": "_encoder_decoder",
+    "export": "_exporter",
 }
 """What is imported when it is first asked for: whoever only patches need not wait for it."""
 
@@ -72,14 +73,7 @@ _LATER = {
 del TYPE_CHECKING
 
 
-def __getattr__(name: str) -> object:
-    import importlib
-
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = _later(__name__, _LATER)
 
 
 def __dir__() -> list[str]:

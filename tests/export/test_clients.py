@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 pytest.importorskip("onnxruntime", reason="the clients run on it")
 
 from exportcompat import apply_patches, export
-from exportcompat._clients import write_configs
+from exportcompat._exporter._client_configs import write_configs
 from exportcompat.matrix._cases import find_case
 from exportcompat.matrix._encoder_decoders import make_whole
 

@@ -12,9 +12,9 @@ transformers = pytest.importorskip("transformers", reason="the models are of tra
 pytest.importorskip("onnxruntime", reason="the files are run")
 
 from exportcompat import ExportCompatError, InputObserver, TextDecoder, apply_patches, export
-from exportcompat._decoder import OnnxDecoder
-from exportcompat._session import OnnxFile
-from exportcompat._state_mask import state_mask
+from exportcompat._encoder_decoder._encoder_mask import state_mask
+from exportcompat._verification._onnx_decoder import OnnxDecoder
+from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix._classes import make_classes
 from exportcompat.matrix._encoder_decoders import make_whole
 from exportcompat.matrix._encoders import sound

@@ -12,7 +12,7 @@ onnx = pytest.importorskip("onnx", reason="the file is read")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import ExportCompatError, Exported, export
-from exportcompat._session import OnnxFile
+from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix._cases import find_case
 from exportcompat.matrix._state import State
 

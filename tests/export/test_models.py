@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 from torch import nn
 
 from exportcompat import apply_patches
-from exportcompat._decoder import OnnxDecoder, input_names, output_names
+from exportcompat._verification._onnx_decoder import OnnxDecoder, input_names, output_names
 from exportcompat.matrix._cases import CASES, compare_beyond, compare_unpadded, find_case, parse_proof
 from exportcompat.matrix._check import Outcome, captures, check, export
 from exportcompat.matrix._decoders import Sample

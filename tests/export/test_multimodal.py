@@ -11,8 +11,8 @@ pytest.importorskip("transformers.models.gemma3", reason="the model is one of tr
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import InputObserver, apply_patches
-from exportcompat._session import OnnxFile
-from exportcompat._text_alone import TextAlone
+from exportcompat._observer._text_only_decoder import TextAlone
+from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix._cases import find_case
 from exportcompat.patches._feature_merge import merging, placed
 

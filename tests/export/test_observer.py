@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="what is observed are calls of a torch module")
 
 from exportcompat import ExportCompatError, InputObserver, apply_patches, export
-from exportcompat._rope_index import with_positions
+from exportcompat._observer._rope_index import with_positions
 
 Module: Any = torch.nn.Module
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.deprecation import deprecate_kwarg
 
-from exportcompat._record import bound
+from exportcompat._observer._record import bound
 from exportcompat.patches._cache_argument import cache_name, cache_of
 from exportcompat.patches.torch_export_renamed_arguments import beside, old_names, with_old_names
 

@@ -32,7 +32,7 @@ class Positions(Module):  # type: ignore[misc,unused-ignore]
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Any:
     pytest.importorskip("onnxruntime", reason="the file is run")
-    from exportcompat._session import OnnxFile
+    from exportcompat._verification._onnx_file import OnnxFile
 
     path = tmp_path_factory.mktemp("siglip2") / "model.onnx"
     sizes, shapes = torch.tensor([[2, 3], [3, 5]]), {"sizes": {0: "images"}}

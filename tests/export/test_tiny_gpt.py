@@ -8,9 +8,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="the model is written in torch")
 runtime = pytest.importorskip("onnxruntime", reason="the exports are run by ONNX Runtime")
 
-from exportcompat._decoder import OnnxDecoder, input_names, output_names
-from exportcompat._discrepancy import TOLERANCE
-from exportcompat._verify import compare, decoder_schedules
+from exportcompat._verification._discrepancy import TOLERANCE
+from exportcompat._verification._onnx_decoder import OnnxDecoder, input_names, output_names
+from exportcompat._verification._schedules import compare, decoder_schedules
 from exportcompat.matrix._decoders import PlainDecoder
 from exportcompat.matrix.models._decoder import GPTDecoder
 from exportcompat.matrix.models._export import export_decoder, export_stateless, quantize

@@ -9,9 +9,9 @@ torch = pytest.importorskip("torch", reason="the comparison is between torch and
 pytest.importorskip("onnxruntime", reason="the comparison is between torch and ONNX Runtime")
 
 from exportcompat import ExportCompatError
-from exportcompat._discrepancy import TOLERANCE, Discrepancies, measure
-from exportcompat._replay import first_line
-from exportcompat._verify import Schedule, compare, decoder_schedules
+from exportcompat._observer._replay import first_line
+from exportcompat._verification._discrepancy import TOLERANCE, Discrepancies, measure
+from exportcompat._verification._schedules import Schedule, compare, decoder_schedules
 from exportcompat.matrix._cases import find_case
 from exportcompat.matrix._check import check, export
 from exportcompat.matrix._decoders import PlainDecoder, Sample

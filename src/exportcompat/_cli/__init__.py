@@ -1,0 +1,5 @@
+"""The command `exportcompat`."""
+
+from ._main import main
+
+__all__ = ["main"]

@@ -1,0 +1,58 @@
+"""Do the specs fit the sources of a release, which is neither installed nor run, and on what do they rest?"""
+
+from typing import TYPE_CHECKING
+
+from exportcompat._lazy import later
+
+if TYPE_CHECKING:
+    from ._definitions import Definition, Package
+    from ._evidence import describe, proved_on
+    from ._findings import MEANING, Finding, Locked, difference, findings, for_version, to_data
+    from ._package_index import configured_index, offered, without_user
+    from ._sources import INSTALLED, sources_of
+    from ._survey import Survey, Surveyor
+
+__all__ = [
+    "INSTALLED",
+    "MEANING",
+    "Definition",
+    "Finding",
+    "Locked",
+    "Package",
+    "Survey",
+    "Surveyor",
+    "configured_index",
+    "describe",
+    "difference",
+    "findings",
+    "for_version",
+    "offered",
+    "proved_on",
+    "sources_of",
+    "to_data",
+    "without_user",
+]
+
+_OWNERS = {
+    "Definition": "_definitions",
+    "Package": "_definitions",
+    "describe": "_evidence",
+    "proved_on": "_evidence",
+    "Finding": "_findings",
+    "Locked": "_findings",
+    "MEANING": "_findings",
+    "difference": "_findings",
+    "findings": "_findings",
+    "for_version": "_findings",
+    "to_data": "_findings",
+    "configured_index": "_package_index",
+    "offered": "_package_index",
+    "without_user": "_package_index",
+    "INSTALLED": "_sources",
+    "sources_of": "_sources",
+    "Survey": "_survey",
+    "Surveyor": "_survey",
+}
+"""What is imported when it is first asked for: a plan needs no archives and no package index."""
+
+__getattr__ = later(__name__, _OWNERS)

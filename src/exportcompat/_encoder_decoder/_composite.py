@@ -1,0 +1,54 @@
+"""The decoder of two models that were joined, such as a vision transformer and GPT-2.
+
+`VisionEncoderDecoderModel`, `SpeechEncoderDecoderModel` and `EncoderDecoderModel` of transformers have an encoder and a
+decoder of any two kinds. For images they pass on no mask, and the decoder then makes one that is as long as the states
+of the call; those in the cache have no place in it.
+"""
+
+import inspect
+from typing import Any
+
+from torch import Tensor, nn
+
+from exportcompat._verification import PAST_ARGUMENT
+from exportcompat.patches._cache_argument import cache_name
+
+
+def is_joined(model: nn.Module) -> bool:
+    """Say whether the decoder of an encoder-decoder is a model of another kind, whose code stands elsewhere."""
+    return hasattr(model, "encoder") and type(decoder_of(model)).__module__ != type(model).__module__
+
+
+def decoder_of(model: nn.Module) -> nn.Module:
+    """Return the decoder of two models that were joined, or the model itself."""
+    return getattr(model, "decoder", model)
+
+
+def call_decoder(
+    model: Any, tokens: dict[str, Any], states: Tensor, mask: Tensor | None, past: Any, length: Any
+) -> Any:
+    """Return what the decoder returns, given the states of the encoder.
+
+    Args:
+        model: two models that were joined.
+        tokens: arguments of the decoder that have to do with its text.
+        states: `(batch, new states, channels)`: those that the cache does not have.
+        mask: `(batch, length)`, int64; None if there is no padding.
+        past: the cache, in the form that the decoder takes.
+        length: the number of states that the decoder attends to, new ones and those in the cache.
+    """
+    project = getattr(model, "enc_to_dec_proj", None)
+    # GPT-2 joins the batch with the sequence, which a part of the states does not allow where it lies.
+    states = states.contiguous()
+    return model.decoder(
+        **tokens,
+        encoder_hidden_states=states if project is None else project(states),
+        encoder_attention_mask=states.new_ones(states.shape[0], length).long() if mask is None else mask,
+        **as_cache(model.decoder, past),
+        use_cache=True,
+    )
+
+
+def as_cache(model: nn.Module, past: Any) -> dict[str, Any]:
+    """Return a cache under the name that `forward` has for it."""
+    return {cache_name(inspect.signature(model.forward).parameters) or PAST_ARGUMENT: past}

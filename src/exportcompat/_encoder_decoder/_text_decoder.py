@@ -1,0 +1,173 @@
+"""The decoder of an encoder-decoder as a module of its own, which one graph can hold."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from exportcompat.patches._cache_argument import cache_of
+from exportcompat.patches._tracing import is_traced
+from exportcompat.registry import ExportCompatError
+
+from ._composite import (
+    as_cache,
+    call_decoder,
+    decoder_of,
+    is_joined,
+)
+from ._encoder_mask import shortening, state_mask, taken_as_it_is
+
+
+class _States(tuple[Tensor]):  # noqa: SLOT001 (its mask is an attribute, as a tuple can have no other element)
+    """What an encoder has returned: a tuple, as some models take it, with attributes, which others hand on."""
+
+    attention_mask: Tensor | None = None
+    hidden_states = attentions = router_logits = router_probs = None
+
+    @property
+    def last_hidden_state(self) -> Tensor:
+        """The states, `(batch, sequence, channels)`."""
+        return self[0]
+
+
+class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
+    """The decoder of an encoder-decoder with a head: it takes the states of the encoder instead of its inputs.
+
+    Upstream has one graph for the first call, which computes keys and values of the states, and another for the later
+    ones, which ignores the states. Here a call computes those of the states that the cache does not have yet, so one
+    graph does both. A call may have all states, as `generate` and optimum hand them over, or, once the cache has them,
+    none (length 0).
+
+    An `InputObserver` of this module watches the whole model, and stores what the decoder is given:
+
+    >>> decoder = TextDecoder(model)
+    >>> states, tokens = InputObserver(), InputObserver()
+    >>> with apply_patches(), states(model.get_encoder()), tokens(decoder):
+    ...     model.generate(**inputs)
+
+    Args:
+        model: an encoder-decoder of transformers, such as `WhisperForConditionalGeneration`.
+
+    Raises:
+        ExportCompatError: the model is of another kind.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        name = type(model).__name__
+        if not getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+            raise ExportCompatError(
+                f"{name} is no encoder-decoder of transformers; observe and export the model itself"
+            )
+        self.model = model
+        self._has_tuples = _has_tuples(model)
+        self._shortening = shortening(model)
+        self.training = model.training
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the model."""
+        return self.model.config
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        encoder_hidden_states: Tensor,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: Any = None,
+    ) -> dict[str, Any]:
+        """Return the logits, `(batch, sequence, vocabulary)`, and the cache, as `logits` and `past_key_values`.
+
+        Args:
+            input_ids: `(batch, sequence)`, int64.
+            attention_mask: `(batch, past + sequence)`, int64.
+            encoder_hidden_states: `(batch, encoder_sequence, channels)`, float32.
+            encoder_attention_mask: `(batch, encoder_sequence)`, int64; None for an encoder without padding.
+            past_key_values: an `EncoderDecoderCache`; None for an empty one.
+        """
+        cache = _empty_cache() if past_key_values is None else past_key_values
+        cached = cache.cross_attention_cache.get_seq_length()
+        states = _unknown(encoder_hidden_states, cached)
+        new = _reused(states, cached) if self._has_tuples else states
+        past = _tuples(cache) if self._has_tuples else cache
+        if is_joined(self.model):
+            # In a graph the sum of both lengths is known to be that of the keys; eager reads one or the other.
+            length = cached + states.shape[1] if is_traced(states) else cached or states.shape[1]
+            tokens = {"input_ids": input_ids, "attention_mask": attention_mask}
+            return self.results(call_decoder(self.model, tokens, new, encoder_attention_mask, past, length))
+        masks = {} if encoder_attention_mask is None else {"attention_mask": encoder_attention_mask}
+        outputs = _States([new])
+        outputs.attention_mask = encoder_attention_mask
+        with taken_as_it_is(self._shortening):
+            output = self.model(
+                encoder_outputs=outputs,
+                decoder_input_ids=input_ids,
+                decoder_attention_mask=attention_mask,
+                **as_cache(self.model, past),
+                use_cache=True,
+                **masks,
+            )
+        return self.results(output)
+
+    def results(self, output: Any) -> dict[str, Any]:
+        """Return what the decoder returns for an output of the model."""
+        return {"logits": output.logits, "past_key_values": _cache(cache_of(output))}
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the decoder is given in a call of the model.
+
+        Raises:
+            ExportCompatError: the call has no states of an encoder, or has padded sounds.
+        """
+        if given.get("encoder_outputs") is None or given.get("decoder_input_ids") is None:
+            raise ExportCompatError(
+                "the decoder was called without encoder_outputs or decoder_input_ids; observe `model.generate`"
+            )
+        return {
+            "input_ids": given["decoder_input_ids"],
+            "attention_mask": given.get("decoder_attention_mask"),
+            "encoder_hidden_states": given["encoder_outputs"][0],
+            "encoder_attention_mask": state_mask(self.model, given["encoder_outputs"], given.get("attention_mask")),
+            "past_key_values": _cache(cache_of(given)),
+        }
+
+
+def _has_tuples(model: nn.Module) -> bool:
+    """Say whether the decoder has tuples for a cache."""
+    return not hasattr(sys.modules.get(type(decoder_of(model)).__module__), "EncoderDecoderCache")
+
+
+def _unknown(states: Tensor, cached: Any) -> Tensor:
+    """Return the states that the cache does not have; all of them in eager mode, where upstream ignores them."""
+    if not is_traced(states):
+        return states
+    count = torch.sym_max(states.shape[1] - cached, 0)
+    return states.narrow(1, states.shape[1] - count, count)
+
+
+def _reused(states: Tensor, cached: int) -> Tensor:
+    """Return states of the length that eager code of the era of tuples looks at, if the call has none."""
+    if is_traced(states) or states.shape[1] or not cached:
+        return states
+    return states.new_zeros(states.shape[0], cached, states.shape[2])
+
+
+def _tuples(cache: Any) -> Any:
+    """Return a cache as upstream had it before `EncoderDecoderCache`: four tensors for each layer; None if empty."""
+    return cache.to_legacy_cache() or None
+
+
+def _cache(found: Any) -> Any:
+    """Return what a model takes or gives as an `EncoderDecoderCache`."""
+    from transformers.cache_utils import EncoderDecoderCache
+
+    return EncoderDecoderCache.from_legacy_cache(found) if isinstance(found, tuple) else found
+
+
+def _empty_cache() -> Any:
+    from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+    return EncoderDecoderCache(DynamicCache(), DynamicCache())

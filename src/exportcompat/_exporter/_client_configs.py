@@ -1,0 +1,88 @@
+"""The files that clients read beside an exported decoder: transformers' configuration, and onnxruntime-genai's."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from exportcompat._verification import (
+    LOGITS,
+    PAST,
+    PAST_ARGUMENT,
+    PRESENT,
+)
+
+_SEARCH = {
+    "do_sample": False,
+    "min_length": 0,
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    # One buffer for past and present needs an operator that appends in place.
+    "past_present_share_buffer": False,
+}
+
+
+def write_configs(model: Any, path: Path, inputs: list[str], tokenizer: Any = None) -> list[Path]:
+    """Write `config.json`, `generation_config.json`, the tokenizer and, for a decoder, `genai_config.json`.
+
+    Args:
+        model: the exported model; one without a configuration of transformers gets no files.
+        path: the ONNX file.
+        inputs: the names of its inputs.
+        tokenizer: a tokenizer of transformers.
+    """
+    config: Any = getattr(model, "config", None)
+    if not hasattr(config, "save_pretrained"):
+        return []
+    before = set(path.parent.iterdir())
+    config.save_pretrained(path.parent)
+    if getattr(model, "generation_config", None) is not None:
+        model.generation_config.save_pretrained(path.parent)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(path.parent)
+    cache = [name for name in inputs if name.startswith(f"{PAST_ARGUMENT}.")]
+    # onnxruntime-genai knows of keys and values, and not of states.
+    if cache and all(name.endswith((".key", ".value")) for name in cache):
+        text = json.dumps(genai_config(config, path.name, inputs), indent=2)
+        (path.parent / "genai_config.json").write_text(text + "\n", "utf-8")
+    return sorted(set(path.parent.iterdir()) - before)
+
+
+def genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, Any]:
+    """Return the configuration of onnxruntime-genai for a decoder with keys and values of one size."""
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    length = int(getattr(text, "max_position_embeddings", None) or 2048)
+    model = {
+        "bos_token_id": _token(text, "bos_token_id", 0),
+        "eos_token_id": _token(text, "eos_token_id", 0),
+        "pad_token_id": _token(text, "pad_token_id", _token(text, "eos_token_id", 0)),
+        "context_length": length,
+        "decoder": _decoder(text, filename, inputs),
+        "type": text.model_type,
+        "vocab_size": int(text.vocab_size),
+    }
+    return {"model": model, "search": {**_SEARCH, "max_length": length}}
+
+
+def _decoder(text: Any, filename: str, inputs: list[str]) -> dict[str, Any]:
+    heads = int(text.num_attention_heads)
+    tokens = {name: name for name in ("input_ids", "attention_mask", "position_ids") if name in inputs}
+    return {
+        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+        "filename": filename,
+        "head_size": int(getattr(text, "head_dim", None) or text.hidden_size // heads),
+        "hidden_size": int(text.hidden_size),
+        "num_attention_heads": heads,
+        "num_hidden_layers": int(text.num_hidden_layers),
+        "num_key_value_heads": int(getattr(text, "num_key_value_heads", None) or heads),
+        "inputs": {**tokens, **_patterns("past", PAST)},
+        "outputs": {LOGITS: LOGITS, **_patterns("present", PRESENT)},
+    }
+
+
+def _patterns(which: str, pattern: str) -> dict[str, str]:
+    return {f"{which}_{part}_names": pattern.format("%d", part) for part in ("key", "value")}
+
+
+def _token(config: Any, name: str, default: Any) -> Any:
+    value = getattr(config, name, None)
+    return default if value is None else value

@@ -1,0 +1,69 @@
+"""Export an encoder-decoder to two files: its encoder, and its decoder for the first call and the later ones."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from exportcompat._api import apply_patches
+from exportcompat._observer import Inputs, Parts, observe_pair
+from exportcompat._verification import Discrepancies
+from exportcompat.registry import ExportCompatError
+
+from ._client_configs import write_configs
+from ._onnx_program import drop_unused, metadata, save
+from ._steps import (
+    Exported,
+    Progress,
+    cast,
+    model_facts,
+    program,
+    stage,
+    verified,
+)
+
+ENCODER, DECODER = "encoder", "decoder"
+FILES: Mapping[str, str] = {ENCODER: "encoder_model.onnx", DECODER: "decoder_model_merged.onnx"}
+"""Names of the files; optimum calls a decoder "merged" that is both for the first call and for the later ones."""
+
+
+def export_pair(
+    model: Any,
+    inputs: Inputs,
+    folder: Path,
+    *,
+    opset: int | None,
+    dtype: str | None,
+    external_data: bool | None,
+    tokenizer: Any,
+    about: Mapping[str, str],
+    verify: bool,
+    tolerance: float | None,
+    patches: Mapping[str, Any],
+    say: Progress,
+) -> Exported:
+    """Export both parts of an encoder-decoder; see `export`.
+
+    Raises:
+        ExportCompatError: `folder` is a file.
+    """
+    if folder.suffix == ".onnx":
+        raise ExportCompatError(f"an encoder-decoder makes {' and '.join(FILES.values())}; name a folder, not {folder}")
+    model = cast(model, dtype)
+    with stage("observe", say), apply_patches(**patches):
+        parts = observe_pair(model, inputs)
+    with stage("export", say), apply_patches(**patches) as report:
+        programs = {name: program(part, observer, opset)[0] for name, (part, observer) in parts.items()}
+    drop_unused(programs[ENCODER])
+    with stage("write", say):
+        for name, made in programs.items():
+            facts = metadata(report, {**model_facts(model), "part": name, **about})
+            save(made, folder / FILES[name], facts, external_data)
+        files = write_configs(model, folder / FILES[DECODER], [], tokenizer)
+    found = _verified(parts, folder, tolerance, say) if verify else None
+    return Exported(folder / FILES[DECODER], report, found, [folder / FILES[ENCODER], *files])
+
+
+def _verified(parts: Parts, folder: Path, tolerance: float | None, say: Progress) -> Discrepancies:
+    found = {name: verified(observer, folder / FILES[name], tolerance, say) for name, (_, observer) in parts.items()}
+    return Discrepancies([replace(row, call=f"{name}: {row.call}") for name, rows in found.items() for row in rows])

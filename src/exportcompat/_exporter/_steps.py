@@ -1,0 +1,105 @@
+"""The steps of an export that a model of one part and an encoder-decoder share, and what comes of it."""
+
+import copy
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat._observer import InputObserver
+from exportcompat._verification import Discrepancies, Discrepancy
+from exportcompat.registry import ExportCompatError, PatchReport
+
+from ._onnx_program import name_axes
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` made; it unpacks into path, report and discrepancies.
+
+    Attributes:
+        path: the ONNX file; the decoder of an encoder-decoder.
+        report: which patches were applied and used.
+        discrepancies: the comparison with eager; None if it was not asked for.
+        files: other files that were written.
+    """
+
+    path: Path
+    report: PatchReport
+    discrepancies: Discrepancies | None
+    files: list[Path] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (self.path, self.report, self.discrepancies)
+
+    def __str__(self) -> str:
+        table = "not verified" if self.discrepancies is None else str(self.discrepancies)
+        return f"{self.path}, with {', '.join(self.report.used) or 'no patch'}\n{table}"
+
+
+def verified(observer: InputObserver, path: Path, tolerance: float | None, say: Progress) -> Discrepancies:
+    """Compare; a file that ONNX Runtime cannot run here (it has no bfloat16 on the CPU) is there all the same."""
+    with stage("verify", say):
+        try:
+            return observer.check_discrepancies(path, tolerance=tolerance)
+        except ExportCompatError as error:
+            return Discrepancies([Discrepancy(call="all calls", error=str(error))])
+
+
+def cast(model: Any, dtype: str | None) -> Any:
+    """Return the model, or a copy in another dtype; the live model stays as it is."""
+    if dtype is None:
+        return model
+    if dtype not in DTYPES:
+        raise ExportCompatError(f"dtype {dtype!r} is not known; write one of {', '.join(DTYPES)}")
+    wanted = getattr(require("torch", "torch"), dtype)
+    found = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
+    return model if found == {wanted} else copy.deepcopy(model).to(wanted)
+
+
+def program(model: Any, observer: InputObserver, opset: int | None) -> tuple[Any, list[str]]:
+    """Return the `torch.onnx.ONNXProgram` of what was observed, and the names of its inputs."""
+    torch = require("torch", "torch")
+    shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    args, kwargs = observer.infer_arguments(as_args_kwargs=True)
+    names = observer.interface()
+    with warnings.catch_warnings():
+        # torch says of each further axis of one name that the first one has it already.
+        warnings.filterwarnings("ignore", message=".*axis name.*")
+        made = torch.onnx.export(
+            model,
+            args,
+            kwargs=kwargs,
+            dynamic_shapes=shapes,
+            input_names=names[0],
+            output_names=names[1],
+            opset_version=opset,
+            dynamo=True,
+            optimize=True,
+            verbose=False,
+        )
+    name_axes(made, observer.axes())
+    return made, names[0]
+
+
+def model_facts(model: Any) -> dict[str, str]:
+    """Return what a file says of the model that it was made of."""
+    config = getattr(model, "config", None)
+    return {"model_class": type(model).__name__, "source": str(getattr(config, "_name_or_path", "") or "")}
+
+
+@contextmanager
+def stage(name: str, say: Progress) -> Iterator[None]:
+    """Say when a stage begins, and how long it took."""
+    say(f"{name} ...")
+    begin = time.perf_counter()
+    yield
+    say(f"{name}: {time.perf_counter() - begin:.1f} s")

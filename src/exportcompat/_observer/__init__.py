@@ -1,0 +1,21 @@
+"""What is seen of a model while it runs: its arguments and their axes, inputs to export it with, calls to compare."""
+
+from ._dynamic_axes import PAST, SEQUENCE, TOTAL
+from ._observe import Inputs, Parts, is_pair, observe, observe_pair
+from ._observer import InputObserver
+from ._replay import first_line
+from ._tree import flatten
+
+__all__ = [
+    "PAST",
+    "SEQUENCE",
+    "TOTAL",
+    "InputObserver",
+    "Inputs",
+    "Parts",
+    "first_line",
+    "flatten",
+    "is_pair",
+    "observe",
+    "observe_pair",
+]

@@ -1,0 +1,172 @@
+"""Which axes are dynamic, and what they are called."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from exportcompat.registry import ExportCompatError
+
+from ._alignment import GROWING, Aligned
+
+Axes = dict[str, dict[int, str]]
+"""Name by axis, by path; an axis that is not there is constant."""
+
+Vector = tuple[int | None, ...]
+"""The size of an axis in each call; None where the call does not have the tensor."""
+
+BATCH, SEQUENCE, PAST, TOTAL = "batch", "sequence", "past_sequence", "total_sequence"
+STATES, PAST_STATES, ALL_STATES = "encoder_sequence", "past_encoder_sequence", "total_encoder_sequence"
+"""Of what a `TextDecoder` is given: states in a call, in the cache, and in both."""
+_ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
+    ("input_ids", 2): {0: BATCH, 1: SEQUENCE},
+    ("inputs_embeds", 3): {0: BATCH, 1: SEQUENCE},
+    ("attention_mask", 2): {0: BATCH, 1: TOTAL},
+    ("position_ids", 2): {0: BATCH, 1: SEQUENCE},
+    # Multimodal rotary positions have an axis of three kinds (time, height, width) before the batch.
+    ("position_ids", 3): {1: BATCH, 2: SEQUENCE},
+    ("encoder_hidden_states", 3): {0: BATCH, 1: STATES},
+    ("encoder_attention_mask", 2): {0: BATCH, 1: ALL_STATES},
+    ("decoder_input_ids", 2): {0: BATCH, 1: "decoder_sequence"},
+    ("decoder_attention_mask", 2): {0: BATCH, 1: "decoder_sequence"},
+    ("token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
+    ("mm_token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
+    # A row for each image, and not for each text, although `generate` passes some of them with every call.
+    **{(name, 2): {0: f"{name}_0"} for name in ("image_grid_thw", "video_grid_thw", "image_sizes")},
+    # Any number of images, or of parts of an image, for each text.
+    ("pixel_values", 5): {1: "images"},
+    ("pixel_attention_mask", 4): {1: "images"},
+}
+
+
+def past_axis(aligned: Aligned, path: str) -> int | None:
+    """Return the axis of a tensor of keys or values, `(batch, kv_heads, past, head_dim)`, that grows."""
+    is_cache = aligned.argument(path) == aligned.cache and path.rpartition(".")[2] in GROWING
+    return 2 if is_cache and aligned.donors[path].dim() == 4 else None
+
+
+def name_axes(aligned: Aligned, batch: Collection[str] | bool | None) -> Axes:
+    """Return the dynamic axes: those that varied, the batch where it is asked for, and those of a decoder's interface.
+
+    Args:
+        aligned: the calls.
+        batch: the arguments whose first axis is the batch; True for all.
+
+    Raises:
+        ExportCompatError: there is no such argument.
+    """
+    roles = {path: _roles(aligned, path) for path in aligned.paths}
+    wanted = _batch_arguments(aligned, batch)
+    sizes = {path: _vectors(aligned, path) for path in aligned.paths}
+    dynamic = {path: _dynamic(aligned, path, vectors, roles[path], wanted) for path, vectors in sizes.items()}
+    known = _known(aligned, roles, sizes, dynamic)
+    return {path: _named(path, axes, roles[path], sizes, known) for path, axes in dynamic.items()}
+
+
+def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
+    if past_axis(aligned, path) is not None:
+        return {0: BATCH, 2: PAST_STATES if ".encoder." in path else PAST}
+    roles = _ROLES.get((path, aligned.donors[path].dim()), {})
+    # Without a cache there is nothing before the sequence.
+    alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
+    return roles if aligned.is_decoder else {axis: alone.get(role, role) for axis, role in roles.items()}
+
+
+def _batch_arguments(aligned: Aligned, batch: Collection[str] | bool | None) -> Collection[str]:
+    if batch is True:
+        return list(aligned.trees)
+    names = [batch] if isinstance(batch, str) else list(batch or ())
+    for name in names:
+        if name not in aligned.trees:
+            raise ExportCompatError(
+                f"set_batch_dimension_for has {name!r}, which was not observed; arguments: {list(aligned.trees)}"
+            )
+    return names
+
+
+def _vectors(aligned: Aligned, path: str) -> list[Vector]:
+    shapes = aligned.shapes(path)
+    rank = aligned.donors[path].dim()
+    return [tuple(None if shape is None else shape[axis] for shape in shapes) for axis in range(rank)]
+
+
+def _dynamic(
+    aligned: Aligned, path: str, vectors: list[Vector], roles: Mapping[int, str], batch: Collection[str]
+) -> list[int]:
+    batch_axis = next((axis for axis, role in roles.items() if role == BATCH), 0)
+    found = {axis for axis, vector in enumerate(vectors) if len({size for size in vector if size is not None}) > 1}
+    if aligned.argument(path) in batch and vectors:
+        found.add(batch_axis)
+    if aligned.is_decoder:
+        found |= {axis for axis, role in roles.items() if role != BATCH}
+    if None in (vectors or [()])[0]:
+        found |= {axis for axis in [absent_axis(aligned, path)] if axis is not None}
+    return sorted(found)
+
+
+def absent_axis(aligned: Aligned, path: str) -> int | None:
+    """Return the axis that has size 0 where a call does not have the tensor; None for a state, which begins as zeros.
+
+    It is the past of a cache, and else the first: no images, no segments. What goes with each token is zeros.
+    """
+    if aligned.argument(path) == aligned.cache:
+        return past_axis(aligned, path)
+    if aligned.is_decoder and SEQUENCE in _roles(aligned, path).values():
+        return None
+    return 0 if aligned.donors[path].dim() else None
+
+
+def _known(
+    aligned: Aligned, roles: Mapping[str, Mapping[int, str]], sizes: Mapping[str, list[Vector]], dynamic: Any
+) -> dict[str, Vector]:
+    """Return the sizes that stand for each role: those of the first tensor that is in every call."""
+    known: dict[str, Vector] = {}
+    for path, axes in dynamic.items():
+        for axis in axes:
+            role, vector = roles[path].get(axis), sizes[path][axis]
+            if role in (PAST, PAST_STATES):
+                known.setdefault(role, tuple(size or 0 for size in vector))
+            elif None not in vector and (role or _is_batch(axis, vector)):
+                known.setdefault(role or BATCH, vector)
+    if {SEQUENCE, PAST, TOTAL} <= known.keys():
+        parts = zip(known[SEQUENCE], known[PAST], strict=True)
+        if known[TOTAL] != tuple((new or 0) + (past or 0) for new, past in parts):
+            # A mask of another length, such as that of a static cache, is an axis of its own.
+            del known[TOTAL]
+    return known
+
+
+def _named(
+    path: str, axes: list[int], roles: Mapping[int, str], sizes: Mapping[str, list[Vector]], known: dict[str, Vector]
+) -> dict[int, str]:
+    names: dict[int, str] = {}
+    for axis in axes:
+        role, vector = roles.get(axis), sizes[path][axis]
+        role = BATCH if role is None and _is_batch(axis, vector) else role
+        names[axis] = role if role in known and _fits(vector, known[role]) else _tied(path, axis, sizes, known)
+    return names
+
+
+def _is_batch(axis: int, vector: Vector) -> bool:
+    """Say whether an axis without a role can be the batch: images that only some calls have are none."""
+    return axis == 0 and None not in vector and 0 not in vector
+
+
+def _fits(vector: Vector, known: Vector) -> bool:
+    """Say whether sizes are those of a role, in the calls that have the tensor."""
+    return all(size in (None, other) for size, other in zip(vector, known, strict=True))
+
+
+def _tied(path: str, axis: int, sizes: Mapping[str, list[Vector]], known: dict[str, Vector]) -> str:
+    """Return the name of another axis that had the same sizes in every call, or add a name of its own to `known`.
+
+    Two axes of one tensor are never tied: images that were all square are no reason to ask for squares.
+    """
+    vector = sizes[path][axis]
+    is_varied = None not in vector and len(set(vector)) > 1
+    is_unique = all(vectors.count(vector) < 2 for vectors in sizes.values())
+    if is_varied and is_unique:
+        for name, other in known.items():
+            if other == vector and name not in (PAST, PAST_STATES, BATCH):
+                return name
+    own = f"{path.replace('.', '_')}_{axis}"
+    known[own] = vector
+    return own

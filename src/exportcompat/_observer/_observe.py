@@ -1,0 +1,158 @@
+"""Run a model so that an observer sees what varies."""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat.patches._cache_argument import CACHES
+from exportcompat.registry import ExportCompatError
+
+from ._observer import InputObserver
+
+_STEPS = 4
+"""Tokens that `generate` makes while it is observed: a prefill and some steps with a cache."""
+
+Inputs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> InputObserver:
+    """Run a model on inputs and return the observer that has watched it.
+
+    A model that generates is run for a few tokens. Another is run on each of the inputs; if there is only one and it
+    is a text, also on that text twice over, so that its length is seen to vary.
+
+    Args:
+        model: an `nn.Module`.
+        inputs: keyword arguments to run it with, one dict or several of different lengths.
+        generate: run `model.generate`, so that there is a cache; None does so if the model can and the inputs hold no
+            cache.
+
+    Raises:
+        ExportCompatError: there are no inputs, or the model cannot generate, or does so without its own `forward`.
+    """
+    calls = _calls(inputs)
+    observer = InputObserver()
+    torch = require("torch", "torch")
+    with observer(model, store_n_calls=max(3, 2 * len(calls))), torch.no_grad():
+        if _generates(model, calls, generate):
+            with _noting_parts(model) as parts:
+                for call in calls:
+                    _generate(model, call)
+            _require_calls(model, observer, parts)
+        else:
+            for call in calls:
+                model(**call)
+            _run_longer(model, calls)
+    return observer
+
+
+@contextmanager
+def _noting_parts(model: Any) -> Iterator[list[str]]:
+    """Give the list of the names of the parts of a model that are called meanwhile."""
+    called: list[str] = []
+    children = dict(model.named_children()) if hasattr(model, "named_children") else {}
+    hooks = [
+        child.register_forward_pre_hook(lambda *_, name=name: called.append(name)) for name, child in children.items()
+    ]
+    try:
+        yield called
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _require_calls(model: Any, observer: InputObserver, parts: Sequence[str]) -> None:
+    """Refuse a model whose `generate` leaves its `forward` out, as that of BLIP does."""
+    if len(observer) == 0:
+        names = ", ".join(f"{name} ({parts.count(name)})" for name in dict.fromkeys(parts)) or "none of its parts"
+        raise ExportCompatError(
+            f"{type(model).__name__}.generate never calls the model's forward; it calls {names}. Watch such a part "
+            "with an InputObserver while the model generates, and export that; or pass generate=False to export forward"
+        )
+
+
+Parts = Mapping[str, tuple[Any, InputObserver]]
+"""The parts of an encoder-decoder by name, each with what was observed of it."""
+
+
+def is_pair(model: Any, inputs: Inputs, generate: bool | None = None) -> bool:
+    """Say whether a model is an encoder-decoder that makes a text of its inputs, to be exported in two parts.
+
+    Inputs that have a text for the decoder are for the whole model, unless `generate` is True.
+    """
+    if generate is False or not getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        return False
+    calls = [inputs] if isinstance(inputs, Mapping) else inputs
+    is_whole = any(name in call for call in calls for name in ("decoder_input_ids", "labels", *CACHES))
+    return _can_generate(model) and (bool(generate) or not is_whole)
+
+
+def observe_pair(model: Any, inputs: Inputs) -> Parts:
+    """Run `generate` of an encoder-decoder, and return its encoder and its decoder with what they were given.
+
+    A text is also taken twice over, so that its length is seen to vary.
+
+    Raises:
+        ExportCompatError: there are no inputs.
+    """
+    from exportcompat._encoder_decoder import TextDecoder
+
+    calls = _calls(inputs)
+    encoder, decoder = model.get_encoder(), TextDecoder(model)
+    states, tokens = InputObserver(), InputObserver()
+    torch = require("torch", "torch")
+    with states(encoder, store_n_calls=2 * len(calls)), tokens(decoder, store_n_calls=_STEPS), torch.no_grad():
+        for call in calls:
+            _generate(model, call)
+        _run_longer(lambda **call: _generate(model, call), calls)
+    return {"encoder": (encoder, states), "decoder": (decoder, tokens)}
+
+
+def _calls(inputs: Inputs) -> list[dict[str, Any]]:
+    calls = [dict(inputs)] if isinstance(inputs, Mapping) else [dict(item) for item in inputs]
+    if not calls:
+        raise ExportCompatError("there are no inputs; give keyword arguments of the model, as a dict or several")
+    return calls
+
+
+def _can_generate(model: Any) -> bool:
+    return callable(getattr(model, "generate", None)) and getattr(model, "can_generate", lambda: True)()
+
+
+def _generates(model: Any, calls: list[dict[str, Any]], wanted: bool | None) -> bool:
+    can = _can_generate(model)
+    if wanted and not can:
+        raise ExportCompatError(f"{type(model).__name__} cannot generate; pass generate=False")
+    is_whole = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+    has_cache = any(name in call for name in CACHES for call in calls)
+    return can and not has_cache and not is_whole if wanted is None else wanted
+
+
+def _generate(model: Any, call: dict[str, Any]) -> None:
+    # transformers would stop at the end-of-text token, sample, or do without a cache, if the configuration says so.
+    settings = {"min_new_tokens": _STEPS, "do_sample": False, "use_cache": True}
+    fixed = settings if hasattr(model, "generation_config") else {}
+    model.generate(**call, max_new_tokens=_STEPS, **fixed)
+
+
+def _run_longer(model: Any, calls: list[dict[str, Any]]) -> None:
+    """Run a model on a text twice over, if that is all there is to see how its length varies."""
+    texts = [name for name, value in calls[0].items() if _is_text(calls[0], value)]
+    if len(calls) > 1 or not texts:
+        return
+    longer = {name: value.repeat(1, 2) if name in texts else value for name, value in calls[0].items()}
+    try:
+        model(**longer)
+    except Exception as error:
+        message = (
+            f"the length of {', '.join(texts)} is fixed in the graph: the model does not take twice of it ({error})"
+        )
+        warnings.warn(message, stacklevel=4)
+
+
+def _is_text(call: Mapping[str, Any], value: Any) -> bool:
+    """Say whether a value is tokens of an encoder or of a decoder, or goes with each of them."""
+    tokens = [call[name] for name in ("input_ids", "decoder_input_ids") if call.get(name) is not None]
+    return any(getattr(value, "shape", None) == item.shape and item.dim() == 2 for item in tokens)

@@ -1,0 +1,323 @@
+"""Watch what a pipeline or `generate` hands to `forward`, and tell from it what to export."""
+
+import functools
+import inspect
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from inspect import Parameter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from exportcompat._extras import require
+from exportcompat._verification import Discrepancies
+from exportcompat.registry import ExportCompatError
+
+from . import _export_sample
+from ._alignment import Aligned, align
+from ._dynamic_axes import Axes, name_axes
+from ._growing_cache import growing_cache
+from ._record import (
+    DERIVED,
+    TRIMMING,
+    Record,
+    bound,
+    is_default,
+    kept_tokens,
+    names_of,
+    take,
+    take_result,
+)
+from ._replay import Observed, replay, tensor_outputs
+from ._rope_index import with_positions
+
+if TYPE_CHECKING:
+    from exportcompat._encoder_decoder import TextDecoder
+
+
+class InputObserver:
+    """Record calls of a model's method, and infer arguments and dynamic shapes for an export from them.
+
+    >>> observer = InputObserver()
+    >>> with apply_patches(), observer(model):
+    ...     model.generate(**inputs, max_new_tokens=8)
+    >>> with apply_patches():
+    ...     torch.onnx.export(model, (), "model.onnx", kwargs=observer.infer_arguments(),
+    ...                       dynamic_shapes=observer.infer_dynamic_shapes(set_batch_dimension_for=True), dynamo=True)
+    >>> print(observer.check_discrepancies("model.onnx"))
+
+    Caches are taken apart by the pytree specs, so observe inside `apply_patches()`; everything else works outside.
+    The design follows `torch.onnx.InputObserver` (torch 2.11 and later).
+
+    Args:
+        missing: values for arguments that some calls do not have, such as
+            `{"pixel_values": torch.empty((0, 3, 896, 896))}`. Needed only where no call shows the shape: a tensor
+            that was seen in another call is taken to have length 0 along its first axis.
+    """
+
+    def __init__(self, missing: Mapping[str, Any] | None = None) -> None:
+        self._missing = dict(missing or {})
+        self._records: list[Record] = []
+        self._model: Any = None
+        self._method = "forward"
+        self._signature = inspect.Signature()
+        # Until it is said which arguments have one, a sample must do for a batch in any of them.
+        self._batch: Collection[str] | bool | None = True
+        self._sampled: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        """Return the number of stored calls."""
+        return len(self._records)
+
+    @contextmanager
+    def __call__(self, model: Any, store_n_calls: int = 3, method_name: str = "forward") -> "Iterator[InputObserver]":
+        """Store the first calls of a method that return; a call that raises is not stored, and raises as before.
+
+        The model is afterwards exactly as it was. Meanwhile its `generate` has a cache that grows where the model's
+        configuration wants one of fixed size for sliding layers (Gemma2 and others to transformers 4.52). Observers of
+        other models, or of parts of this one, may be active at the same time. Further uses add to the stored calls.
+
+        Args:
+            model: an `nn.Module`; the same one in every use. A `TextDecoder` stands for its part of a whole model.
+            store_n_calls: how many calls to store in this use.
+            method_name: the method to watch.
+
+        Raises:
+            ExportCompatError: the model has no such method, another model was observed before, or (in a call) an
+                argument is of a class that is no pytree node.
+        """
+        self._begin(model, method_name)
+        limit, watched = len(self._records) + store_n_calls, _whole(model)
+        before = vars(watched).get(method_name, Parameter.empty)
+        vars(watched)[method_name] = self._watching(watched, before, limit)
+        try:
+            with growing_cache(watched):
+                yield self
+        finally:
+            if before is Parameter.empty:
+                vars(watched).pop(method_name, None)
+            else:
+                vars(watched)[method_name] = before
+
+    def _begin(self, model: Any, method_name: str) -> None:
+        if not callable(getattr(model, method_name, None)):
+            raise ExportCompatError(f"{type(model).__name__} has no method {method_name!r} to observe")
+        if self._records and (model is not self._model or method_name != self._method):
+            raise ExportCompatError(
+                f"this observer holds calls of {type(self._model).__name__}.{self._method}; use another InputObserver "
+                f"for {type(model).__name__}.{method_name}"
+            )
+        self._model, self._method = model, method_name
+        self._signature = inspect.signature(getattr(model, method_name))
+
+    def _watching(self, model: Any, before: Any, limit: int) -> Callable[..., Any]:
+        name = self._method
+        original = getattr(model, name)
+
+        # `generate` looks at the signature of forward, which `wraps` keeps.
+        @functools.wraps(original)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            # A patch of the class that begins after the observation is called too.
+            method = getattr(type(model), name).__get__(model) if before is Parameter.empty else before
+            if len(self._records) >= limit:
+                return method(*args, **kwargs)
+            return self._observe(method, signature, args, kwargs)
+
+        signature = inspect.signature(original)
+        watched.__signature__ = _without_features(signature)  # type: ignore[attr-defined]
+        return watched
+
+    def _observe(
+        self,
+        method: Callable[..., Any],
+        signature: inspect.Signature,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        try:
+            arguments = bound(signature, args, kwargs)
+        except TypeError:
+            # The method itself says best what is wrong.
+            return method(*args, **kwargs)
+        part = _part(self._model)
+        stored = part.arguments(arguments) if part else with_positions(self._model, arguments)
+        inputs = take(stored, self._is_dropped)
+        begin = time.perf_counter()
+        result = method(*args, **kwargs)
+        seconds = time.perf_counter() - begin
+        made = take_result(part.results(result) if part else result)
+        self._records.append(Record(inputs, made, kept_tokens(arguments), seconds))
+        return result
+
+    def _is_dropped(self, name: str, value: Any) -> bool:
+        config = getattr(self._model, "config", None)
+        return name in (*DERIVED, *TRIMMING) or is_default(name, value, self._signature, config)
+
+    @overload
+    def infer_arguments(
+        self, index: int | None = None, *, as_args_kwargs: Literal[False] = False
+    ) -> dict[str, Any]: ...
+    @overload
+    def infer_arguments(
+        self, index: int | None = None, *, as_args_kwargs: Literal[True]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]: ...
+    def infer_arguments(
+        self, index: int | None = None, *, as_args_kwargs: bool = False
+    ) -> dict[str, Any] | tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return keyword arguments to export with; no dynamic axis has size 0 or 1.
+
+        A decoder also gets `attention_mask`, `(batch, past + sequence)`, and `position_ids`, `(batch, sequence)`, both
+        int64, where its method takes them and `generate` left them out. `cache_position` and `logits_to_keep` are left
+        out: the first follows from the cache, and a graph gives the logits of every token.
+
+        Before `infer_dynamic_shapes` has been asked, every first axis counts as a batch that is dynamic.
+
+        Args:
+            index: return the arguments of a stored call instead, with empty tensors for what it did not have.
+            as_args_kwargs: return `(args, kwargs)`; needed for a method with `*args` or positional-only parameters.
+
+        Raises:
+            ExportCompatError: nothing was observed, the calls do not agree (the message names the argument), there is
+                no call `index`, or the arguments cannot be given by name.
+        """
+        aligned, axes = self._aligned()
+        if index is not None and not -len(self) <= index < len(self):
+            raise ExportCompatError(f"there is no stored call {index}; there are {len(self)}")
+        tensors = (
+            _export_sample.call(aligned, axes, index) if index is not None else _export_sample.sample(aligned, axes)
+        )
+        self._sampled = tensors if index is None else self._sampled
+        arguments = _export_sample.build(aligned, tensors)
+        args, kwargs = self._split(arguments)
+        if as_args_kwargs:
+            return args, kwargs
+        if args:
+            raise ExportCompatError(
+                f"{self._method} takes arguments by position only; use infer_arguments(as_args_kwargs=True)"
+            )
+        return kwargs
+
+    def infer_dynamic_shapes(
+        self, set_batch_dimension_for: Collection[str] | bool | None = None, *, names: bool = True
+    ) -> dict[str, Any]:
+        """Return the dynamic axes, in the structure that `torch.onnx.export(dynamic_shapes=...)` takes.
+
+        An axis is dynamic if it varied, if it is the batch, or if it is one of a decoder's interface. Axes of the same
+        name had the same size in every call: `batch`, `sequence`, `past_sequence`, `total_sequence` (past +
+        sequence), and names made of an argument and the number of an axis.
+
+        Args:
+            set_batch_dimension_for: arguments whose batch axis is dynamic although it did not vary; True for all.
+            names: give the axes names, which `torch.onnx.export` takes; else `torch.export.Dim.DYNAMIC`, which
+                `torch.export.export` takes too.
+
+        Raises:
+            ExportCompatError: see `infer_arguments`; an argument of `set_batch_dimension_for` was not observed.
+        """
+        self._batch = set_batch_dimension_for
+        aligned, axes = self._aligned()
+        self._check_sampled(aligned, axes)
+        dim = None if names else require("torch", "torch").export.Dim.DYNAMIC
+        shapes = {name: tree.shapes(lambda path: _dims(axes.get(path), dim)) for name, tree in aligned.trees.items()}
+        extra = [name for name in shapes if name not in self._signature.parameters]
+        wrapped = {name: {key: shapes.pop(key) for key in extra} for name in self._variable(Parameter.VAR_KEYWORD)}
+        return {**shapes, **(wrapped if extra else {})}
+
+    def _check_sampled(self, aligned: Aligned, axes: Axes) -> None:
+        """Warn if the last sample has been enlarged along an axis that is now to be constant."""
+        for path, tensor in self._sampled.items():
+            for axis, size in enumerate(tensor.shape):
+                seen = {shape[axis] for shape in aligned.shapes(path) if shape is not None}
+                if axis not in axes.get(path, {}) and size not in seen and seen:
+                    warnings.warn(
+                        f"infer_arguments() has given {path!r} the size {size} along axis {axis}, which is constant "
+                        "now; pass set_batch_dimension_for=True, or call infer_dynamic_shapes() before it",
+                        stacklevel=3,
+                    )
+                    return
+
+    def interface(self) -> tuple[list[str], list[str]]:
+        """Return the names of the inputs and outputs, for `torch.onnx.export(input_names=..., output_names=...)`.
+
+        A decoder has `past_key_values.{i}.key`, `past_key_values.{i}.value`, `logits`, `present.{i}.key`,
+        `present.{i}.value`, and the names of its other arguments.
+
+        Raises:
+            ExportCompatError: see `infer_arguments`.
+        """
+        aligned, _ = self._aligned()
+        return list(aligned.names().values()), list(tensor_outputs(self._records, aligned).values())
+
+    def axes(self) -> dict[str, dict[int, str]]:
+        """Return the names of the dynamic axes by input, as `infer_dynamic_shapes` was last asked for them."""
+        aligned, axes = self._aligned()
+        return {name: axes[path] for path, name in aligned.names().items()}
+
+    def check_discrepancies(
+        self, onnx_model: Any, *, tolerance: float | None = None, names: Mapping[str, str] | None = None
+    ) -> Discrepancies:
+        """Compare an exported file with what was observed, and a decoder also with eager on calls of other shapes.
+
+        Inputs are found by name. A decoder is called as "works" is defined: prefill, decode, chunks, 32 tokens fed
+        back, batches of 1 and 3, with and without left padding. Prints as a table.
+
+        Args:
+            onnx_model: path of the file, or a `torch.onnx.ONNXProgram`.
+            tolerance: largest absolute difference of any element; None for 1e-3 in float32, and in smaller types 0.01
+                (float16) or 0.08 (bfloat16) of the largest element.
+            names: the observed name for inputs of the file that have another one; no schedule is run then.
+
+        Raises:
+            ExportCompatError: nothing was observed, the file cannot be loaded, or it has inputs or outputs that were
+                not observed.
+            MissingExtraError: onnxruntime is not installed.
+        """
+        aligned, axes = self._aligned()
+        observed = Observed(self._model, self._method, self._signature, self._records, aligned, axes)
+        if not hasattr(onnx_model, "save"):
+            return replay(observed, Path(onnx_model), tolerance, names or {})
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            onnx_model.save(str(path))
+            return replay(observed, path, tolerance, names or {})
+
+    def _aligned(self) -> tuple[Aligned, Axes]:
+        aligned = align(self._records, self._signature, self._missing, is_pair=_part(self._model) is not None)
+        return aligned, name_axes(aligned, self._batch)
+
+    def _variable(self, kind: Any) -> list[str]:
+        return names_of(self._signature, kind)
+
+    def _split(self, arguments: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return positional and keyword arguments; by position only what the signature asks for."""
+        variable = self._variable(Parameter.VAR_POSITIONAL)
+        before = list(self._signature.parameters)
+        before = before[: before.index(variable[0])] if variable and variable[0] in arguments else []
+        names = [*self._variable(Parameter.POSITIONAL_ONLY), *before]
+        args = [arguments.pop(name) for name in dict.fromkeys(names) if name in arguments]
+        return (*args, *(item for name in variable for item in arguments.pop(name, ()))), arguments
+
+
+def _part(model: Any) -> "TextDecoder | None":
+    """Return the model if it is a `TextDecoder`, without importing the class: what there is of it has done so."""
+    decoders = sys.modules.get("exportcompat._encoder_decoder")
+    return model if decoders is not None and isinstance(model, decoders.TextDecoder) else None
+
+
+def _whole(model: Any) -> Any:
+    """Return the module whose calls are watched."""
+    part = _part(model)
+    return model if part is None else part.model
+
+
+def _without_features(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature without the features of images: `generate` then hands over the images (5.18 and later)."""
+    kept = [parameter for name, parameter in signature.parameters.items() if name != "mm_encoder_outputs"]
+    return signature.replace(parameters=kept)
+
+
+def _dims(axes: dict[int, str] | None, dim: Any) -> dict[int, Any] | None:
+    return None if axes is None else {axis: dim or name for axis, name in axes.items()}

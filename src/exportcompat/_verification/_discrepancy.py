@@ -1,0 +1,174 @@
+"""How far an exported file is from eager, call by call."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from exportcompat._extras import require
+from exportcompat._table import table
+
+TOLERANCE = 1e-3
+"""The largest absolute difference of any element in float32."""
+
+_COARSE = {"float16": 1e-2, "bfloat16": 8e-2}
+"""For smaller types: the largest difference, as a multiple of the largest element (of 1, if that is less)."""
+
+_SHOWN = 20
+"""Failing calls that are printed one by one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discrepancy:
+    """The comparison of one call.
+
+    Attributes:
+        call: which call it is.
+        group: the sequence of calls that it belongs to.
+        past: tokens before it; None where there is no cache.
+        new: tokens in it.
+        absolute: largest absolute difference; NaN on one side counts as infinite.
+        relative: largest absolute difference of an element, divided by the element or the tolerance if that is more.
+        share: share of elements over the tolerance, 0 to 1.
+        same_tokens: the most likely next token is the same for every sequence; None where there are no logits.
+        success: no element is over the tolerance, the tokens are the same, something was compared.
+        torch_ms: milliseconds in torch.
+        onnx_ms: milliseconds in ONNX Runtime.
+        inputs: shapes by name.
+        outputs: shapes by name.
+        error: what went wrong, if there is nothing to compare.
+    """
+
+    call: str
+    group: str = ""
+    past: int | None = None
+    new: int | None = None
+    absolute: float = float("inf")
+    relative: float = float("inf")
+    share: float = 1.0
+    same_tokens: bool | None = None
+    success: bool = False
+    torch_ms: float = 0.0
+    onnx_ms: float = 0.0
+    inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    outputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    error: str = ""
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"{self.call}: {self.error}"
+        tokens = {None: "", True: ", the same next token", False: ", another next token"}[self.same_tokens]
+        over = f", {self.share:.2%} over the tolerance" if self.share else ""
+        return f"{self.call}: off by {self.absolute:.2g}{over}{tokens}"
+
+
+class Discrepancies(Sequence[Discrepancy]):
+    """A row for each call. It prints as a table, and is what `pandas.DataFrame` takes.
+
+    Args:
+        rows: the comparisons.
+    """
+
+    def __init__(self, rows: Sequence[Discrepancy]) -> None:
+        self._rows = tuple(rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Discrepancy: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Discrepancy]: ...
+    def __getitem__(self, index: int | slice) -> Discrepancy | Sequence[Discrepancy]:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def success(self) -> bool:
+        """Say whether something was compared, and every call succeeded."""
+        return bool(self._rows) and all(row.success for row in self._rows)
+
+    @property
+    def worst(self) -> float | None:
+        """The largest absolute difference; None if nothing was compared."""
+        return max((row.absolute for row in self._rows), default=None)
+
+    def __str__(self) -> str:
+        return "\n".join([*self._table(), *self._failures(), self.summary])
+
+    @property
+    def summary(self) -> str:
+        """One line: how many calls, how many failed, how far off."""
+        if not self._rows:
+            return "FAILED: nothing was compared"
+        failed = sum(not row.success for row in self._rows)
+        verdict = f"FAILED in {failed} of" if failed else "ok:"
+        return f"{verdict} {len(self._rows)} calls, largest difference {self.worst:.2g}"
+
+    def _table(self) -> list[str]:
+        """Return a line for each group of calls: one line of its own for each that is in none."""
+        groups: dict[str, list[Discrepancy]] = {}
+        for row in self._rows:
+            groups.setdefault(row.group or row.call, []).append(row)
+        cells: list[tuple[str, ...]] = [
+            ("calls", "number", "absolute", "relative", "over", "torch ms", "onnx ms", "success")
+        ]
+        cells += [_cells(name, rows) for name, rows in groups.items()]
+        return list(table(cells))
+
+    def _failures(self) -> list[str]:
+        failed = [str(row) for row in self._rows if not row.success]
+        more = [f"and {len(failed) - _SHOWN} more"] if len(failed) > _SHOWN else []
+        return failed[:_SHOWN] + more
+
+
+def _cells(name: str, rows: list[Discrepancy]) -> tuple[str, ...]:
+    success = "yes" if all(row.success for row in rows) else "NO"
+    largest = [max(getattr(row, field) for row in rows) for field in ("absolute", "relative", "share")]
+    times = [sum(getattr(row, field) for row in rows) / len(rows) for field in ("torch_ms", "onnx_ms")]
+    numbers = (f"{largest[0]:.2g}", f"{largest[1]:.2g}", f"{largest[2]:.2%}", *(f"{time:.2f}" for time in times))
+    return (name, str(len(rows)), *numbers, success)
+
+
+def measure(found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: float | None = None) -> dict[str, Any]:
+    """Return the fields of a `Discrepancy` that tell how far tensors are apart, by name.
+
+    Args:
+        found: what ONNX Runtime gave.
+        wanted: what torch gave; each must have been found.
+        tolerance: largest absolute difference; None for the one of the type.
+    """
+    shapes = {name: tuple(tensor.shape) for name, tensor in wanted.items()}
+    fields: dict[str, Any] = {"outputs": shapes}
+    for name, shape in shapes.items():
+        other = tuple(found[name].shape) if name in found else None
+        if other != shape:
+            return {**fields, "error": f"output {name!r} has the shape {other}, and {shape} in eager"}
+    parts = [_part(found[name], tensor, tolerance) for name, tensor in wanted.items() if tensor.numel()]
+    if not parts:
+        return {**fields, "error": "nothing was compared: no output has an element"}
+    absolute, relative, over, count = (list(column) for column in zip(*parts, strict=True))
+    share = sum(over) / sum(count)
+    return {
+        **fields,
+        "absolute": max(absolute),
+        "relative": max(relative),
+        "share": share,
+        "success": not sum(over),
+    }
+
+
+def _part(found: Any, wanted: Any, tolerance: float | None) -> tuple[float, float, int, int]:
+    torch = require("torch", "torch")
+    limit = allowed(wanted) if tolerance is None else tolerance
+    left, right = found.detach().cpu().double(), wanted.detach().cpu().double()
+    # Infinities of the same sign are equal, and their difference is not a number.
+    difference = torch.where(left == right, 0.0, (left - right).abs()).nan_to_num(nan=float("inf"))
+    relative = difference / right.abs().clamp(min=limit).nan_to_num(nan=limit)
+    return difference.max().item(), relative.max().item(), int((difference > limit).sum()), difference.numel()
+
+
+def allowed(wanted: Any) -> float:
+    """Return the tolerance for a tensor: absolute in float32, and in smaller types by the size of its elements."""
+    name = str(wanted.dtype).rpartition(".")[2]
+    if name not in _COARSE:
+        return TOLERANCE
+    return _COARSE[name] * max(1.0, float(wanted.abs().max()))

@@ -1,0 +1,113 @@
+"""An ONNX file in ONNX Runtime, with torch tensors going in and coming out."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat.registry import ExportCompatError
+
+_TYPES = {
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(bfloat16)": "bfloat16",
+    "tensor(double)": "float64",
+    "tensor(int64)": "int64",
+    "tensor(int32)": "int32",
+    "tensor(bool)": "bool",
+}
+
+
+class OnnxFile:
+    """A file run by ONNX Runtime on the CPU.
+
+    Args:
+        path: the file.
+        threads: threads for one operator; 0 for as many as there are cores.
+
+    Raises:
+        MissingExtraError: onnxruntime is not installed.
+        ExportCompatError: the file is missing, truncated, no model, or one that ONNX Runtime cannot run here.
+    """
+
+    def __init__(self, path: Path, threads: int = 1) -> None:
+        runtime = require("onnxruntime", "onnx")
+        options = runtime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = threads
+        try:
+            self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            # ONNX Runtime has an exception class for each of its status codes, and no common one.
+            raise ExportCompatError(f"{path} is no ONNX model that ONNX Runtime can load: {error}") from error
+        self.path = path
+        self.inputs: dict[str, list[Any]] = {item.name: item.shape for item in self._session.get_inputs()}
+        self.outputs: list[str] = [item.name for item in self._session.get_outputs()]
+        self._types = {item.name: _TYPES.get(item.type, item.type) for item in self._session.get_inputs()}
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The `metadata_props` of the file."""
+        return dict(self._session.get_modelmeta().custom_metadata_map)
+
+    def dtype(self, name: str) -> Any:
+        """Return the torch dtype of an input."""
+        return getattr(require("torch", "torch"), self._types[name])
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs by name, given tensors by name; floats are cast to what the file takes.
+
+        Raises:
+            Exception: what ONNX Runtime raises, such as for a shape that the graph does not take.
+        """
+        torch = require("torch", "torch")
+        arrays = {name: self._array(name, tensor) for name, tensor in feeds.items()}
+        results = self._session.run(None, arrays)
+        return {name: torch.from_numpy(value) for name, value in zip(self.outputs, results, strict=True)}
+
+    def _array(self, name: str, tensor: Any) -> Any:
+        wanted = self.dtype(name)
+        tensor = tensor.detach().cpu()
+        if tensor.is_floating_point() and wanted.is_floating_point:
+            tensor = tensor.to(wanted)
+        return tensor.numpy()
+
+
+def matched(found: Collection[str], known: Collection[str], what: str) -> dict[str, str]:
+    """Return the known name for each name of a file; dots and underscores are the same.
+
+    Raises:
+        ExportCompatError: a name is not known.
+    """
+    table: dict[str, str] = {}
+    for name in known:
+        # torch adds to the name of an input that is a result, too.
+        table[f"{_plain(name)}_orig"] = name
+    table |= {_plain(name): name for name in known}
+    unknown = [name for name in found if _plain(name) not in table]
+    if unknown:
+        raise ExportCompatError(
+            f"{what} {', '.join(map(repr, unknown))} of the file belong to nothing that was observed "
+            f"({', '.join(map(repr, known))}); export with these names, or give names={{file's name: observed name}}"
+        )
+    return {name: table[_plain(name)] for name in found}
+
+
+def placed(found: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+    """Return the known name for each output of a file: by name where all have one, else by position.
+
+    Raises:
+        ExportCompatError: there are not as many.
+    """
+    if {_plain(name) for name in known} <= {_plain(name) for name in found}:
+        return {name: other for name in found for other in known if _plain(name) == _plain(other)}
+    if len(found) != len(known):
+        raise ExportCompatError(
+            f"the file has {len(found)} outputs {list(found)}, the model {len(known)} {list(known)}"
+        )
+    return dict(zip(found, known, strict=True))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W", "_", name)

@@ -1,0 +1,174 @@
+"""Compare an exported decoder with the eager model, call by call, at shapes that the export did not see."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, Protocol
+
+from exportcompat._extras import require
+
+from ._discrepancy import Discrepancy, allowed, measure
+from ._onnx_decoder import LOGITS, OnnxDecoder
+
+
+class Reference(Protocol):
+    """An eager decoder that keeps its own cache."""
+
+    vocabulary: int
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        """Return the logits, `(batch, sequence, vocabulary)`, and the cache for the next call (None at first)."""
+
+    def others(self, batch: int, past: int) -> Mapping[str, Any]:
+        """Return the inputs of a call besides the text, such as the states of an encoder."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A sequence of calls on one cache that begins empty.
+
+    Attributes:
+        batch: number of sequences.
+        lengths: new tokens of each call.
+        padding: tokens of left padding in every second sequence, in the first call.
+        greedy: from the second call on, feed back the most likely token; else random tokens.
+    """
+
+    batch: int
+    lengths: tuple[int, ...]
+    padding: int = 0
+    greedy: bool = False
+
+    def __str__(self) -> str:
+        lengths = ",".join(map(str, self.lengths[:4])) + (",..." if len(self.lengths) > 4 else "")
+        return f"batch {self.batch}, padding {self.padding}, new tokens {lengths}"
+
+
+def decoder_schedules() -> list[Schedule]:
+    """Return the schedules that say "works": prefill, decode, chunks on a filled cache, 32 steps fed back.
+
+    They pass through an empty past and every one from 5 to 37, and reach lengths of 40 and more, so a switch (a
+    window, a rope limit) below 36 is met on both sides, within a call and between calls, for batches of 1 and 3, with
+    and without padding.
+    """
+    lengths = [((5, *(1,) * 32), True), ((6, 1, 5, 1, 3, 9, 1, 20), False), ((40, 1, 3), False), ((3, 30, 1), False)]
+    return [
+        Schedule(batch, calls, padding, greedy) for batch, padding, (calls, greedy) in product((1, 3), (0, 2), lengths)
+    ]
+
+
+def compare(path: Path, reference: Callable[[], Reference], schedules: Sequence[Schedule]) -> list[Discrepancy]:
+    """Run every schedule through the file and through a fresh reference.
+
+    Args:
+        path: an ONNX file with the interface of `_onnx_decoder`. One without a past is compared on first calls only.
+        reference: makes an eager decoder that no call has touched.
+        schedules: what to run.
+
+    Raises:
+        ExportCompatError: the file cannot be loaded.
+        MissingExtraError: torch or onnxruntime is not installed.
+    """
+    decoder = OnnxDecoder(path)
+    return [row for schedule in schedules for row in run(decoder, reference(), schedule)]
+
+
+def run(
+    decoder: OnnxDecoder,
+    reference: Reference,
+    schedule: Schedule,
+    tolerance: float | None = None,
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> Iterator[Discrepancy]:
+    """Yield a row for each call of a schedule.
+
+    Args:
+        decoder: the file.
+        reference: the eager decoder.
+        schedule: the calls.
+        tolerance: largest absolute difference of a logit; None for the one of the type.
+        around: makes the context of an eager call.
+    """
+    torch = require("torch", "torch")
+    cache, eager_cache, past, logits = decoder.empty_cache(schedule.batch), None, 0, None
+    mask = torch.ones(schedule.batch, 0, dtype=torch.int64)
+    generator = torch.Generator().manual_seed(sum(schedule.lengths))
+    for new in schedule.lengths if decoder.takes_past else schedule.lengths[:1]:
+        tokens = _tokens(schedule, new, logits, reference.vocabulary, generator)
+        mask = torch.cat([mask, _mask(schedule, past, new)], dim=1)
+        inputs = {**_inputs(tokens, mask, past, decoder.inputs), **reference.others(schedule.batch, past)}
+        begin = time.perf_counter()
+        logits, cache = decoder(inputs, cache)
+        middle = time.perf_counter()
+        with around():
+            wanted, eager_cache = reference(inputs, eager_cache)
+        times = {"onnx_ms": 1000 * (middle - begin), "torch_ms": 1000 * (time.perf_counter() - middle)}
+        yield _row(schedule, past, inputs, logits, wanted, tolerance, times)
+        past += new
+
+
+def _tokens(schedule: Schedule, new: int, logits: Any, vocabulary: int, generator: Any) -> Any:
+    torch = require("torch", "torch")
+    if schedule.greedy and logits is not None:
+        return logits[:, -1:].argmax(-1)
+    return torch.randint(min(3, vocabulary - 1), vocabulary, (schedule.batch, new), generator=generator)
+
+
+def _mask(schedule: Schedule, past: int, new: int) -> Any:
+    torch = require("torch", "torch")
+    mask = torch.ones(schedule.batch, new, dtype=torch.int64)
+    if past == 0 and schedule.padding:
+        mask[::2, : schedule.padding] = 0
+    return mask
+
+
+def _inputs(tokens: Any, mask: Any, past: int, names: Sequence[str]) -> dict[str, Any]:
+    torch = require("torch", "torch")
+    positions = (mask.cumsum(1) - 1).clamp(min=0)[:, past:]
+    inputs = {"input_ids": tokens, "attention_mask": mask, "position_ids": positions.contiguous()}
+    if "cache_position" in names:
+        # Where in the cache the tokens go; older releases need to be told for a cache of fixed size.
+        inputs["cache_position"] = torch.arange(past, past + tokens.shape[1])
+    return inputs
+
+
+def _row(
+    schedule: Schedule,
+    past: int,
+    inputs: Mapping[str, Any],
+    found: Any,
+    wanted: Any,
+    tolerance: float | None,
+    times: Mapping[str, Any],
+) -> Discrepancy:
+    new = inputs["input_ids"].shape[1]
+    fields = measure({LOGITS: found}, {LOGITS: wanted}, tolerance)
+    same = not fields.get("error") and same_tokens(found, wanted)
+    fields["success"] = fields.get("success", False) and same
+    return Discrepancy(
+        call=f"{schedule}; past {past}, new {new}",
+        group=str(schedule),
+        past=past,
+        new=new,
+        same_tokens=same,
+        inputs={name: tuple(tensor.shape) for name, tensor in inputs.items()},
+        **times,
+        **fields,
+    )
+
+
+def same_tokens(found: Any, wanted: Any) -> bool:
+    """Say whether the most likely next tokens of `(batch, sequence, vocabulary)` logits are the same.
+
+    In types smaller than float32 several tokens may be equally likely: any of them is right.
+    """
+    torch = require("torch", "torch")
+    tokens, best = found[:, -1].argmax(-1), wanted[:, -1].argmax(-1)
+    if wanted.dtype in (torch.float32, torch.float64):
+        return bool(torch.equal(tokens, best))
+    last = wanted[:, -1].float()
+    chosen = last.gather(1, tokens[:, None])[:, 0]
+    return bool((last.amax(-1) - chosen <= 2 * allowed(wanted)).all())
