@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
+from importlib.util import resolve_name
 from inspect import getsource, isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ _CHECK = (
     *(_MATRIX / "models" / name for name in ("_decoder.py", "tiny_gpt.py")),
     *(Path(exportcompat.__path__[0]) / name for name in _COMPARISON),
 )
+_PATCHES = f"{patches.__name__}."
 _NODE = re.compile(r"pytree\((.+)\)")
 _MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")
 _NO_EXPORT = ("absent", "unsupported", "untested", "uninstallable")
@@ -87,14 +89,14 @@ def _applying(torch: str, transformers: str) -> list[tuple[str, tuple[str, ...],
         (
             spec.id,
             tuple(target.text for target in spec.places),
-            spec.replacement.partition(":")[0].rpartition(".")[2],
+            spec.replacement.partition(":")[0].removeprefix(_PATCHES),
         )
         for spec in specs
     ]
 
 
 def _modules(name: str) -> list[Path]:
-    """Return the file of a spec's replacement, and those that it imports from beside it."""
+    """Return the file of a spec's replacement, and those of `patches` that it imports."""
     found, queue = list[str](), [name]
     while queue:
         current = queue.pop()
@@ -106,12 +108,14 @@ def _modules(name: str) -> list[Path]:
 
 @lru_cache(maxsize=None)
 def _neighbours(name: str) -> list[str]:
-    nodes = ast.walk(ast.parse(_path(name).read_text("utf-8")))
-    return [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module]
+    package = f"{_PATCHES}{name}".rpartition(".")[0]
+    nodes = [node for node in ast.walk(ast.parse(_path(name).read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+    found = [resolve_name("." * node.level + (node.module or ""), package) for node in nodes]
+    return [module.removeprefix(_PATCHES) for module in found if module.startswith(_PATCHES)]
 
 
 def _path(name: str) -> Path:
-    return Path(patches.__path__[0]) / f"{name}.py"
+    return Path(patches.__path__[0], *name.split(".")).with_suffix(".py")
 
 
 @lru_cache(maxsize=None)

@@ -9,7 +9,7 @@ import torch
 
 from exportcompat import InputObserver, apply_patches
 from exportcompat._verification import Discrepancy, OnnxFile
-from exportcompat.patches.torch_export_module_state import kept
+from exportcompat.patches.toolkit.module_state import kept
 from exportcompat.registry import ExportCompatError
 
 from ._decoders import Sample, generator

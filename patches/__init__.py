@@ -1,21 +1,54 @@
-"""The specs. Every module here whose name has no leading underscore holds one defect, in `SPECS`."""
+"""The specs, by area. Every module of an area whose name has no leading underscore holds one defect, in `SPECS`."""
 
 import importlib
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from exportcompat.registry import Fingerprints, Registry
 
-__all__ = ["default_registry"]
+__all__ = ["AREAS", "Area", "default_registry"]
+
+
+class Area(NamedTuple):
+    """A folder with specs for one kind of defect; its docstring says more.
+
+    Attributes:
+        name: the folder.
+        about: what is broken there, in a line.
+    """
+
+    name: str
+    about: str
+
+
+AREAS = (
+    Area("torch_export", "torch.export: no graph, a wrong one, or a live model that is changed"),
+    Area("torch_onnx", "torch.onnx.export: names, operators and passes between a graph and a file"),
+    Area("attention", "masks, and positions of tokens"),
+    Area("caches", "classes of caches as pytree nodes, and how long a cache is"),
+    Area("experts", "mixtures of experts: loops and groups that depend on routing"),
+    Area("multimodal", "features of images and sounds on their way into a text"),
+    Area("recurrent", "layers with a state: scans, delta rules, convolutions, linear attention"),
+    Area("single_models", "what one model alone does"),
+    Area("vision", "image encoders: positions, windows, and segments of patches"),
+)
+"""The areas, in the order in which their modules are read where `_order` does not say another."""
 
 
 @lru_cache(maxsize=1)
 def default_registry() -> Registry:
     """Return the registry of all specs of this package. It is made once; importing a spec imports no torch."""
-    # The plan and the report of a process without specs do without it.
-    import pkgutil
-
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in _names()]
     specs = [spec for module in modules for spec in module.SPECS]
     return Registry(specs, fingerprints=Fingerprints(Path(__path__[0]) / "fingerprints.json"))
+
+
+def _names() -> list[str]:
+    """Return the modules with specs in the order in which they apply."""
+    # The report of a process without specs does without it.
+    from ._order import ORDER
+
+    folder, rank = Path(__path__[0]), {name: index for index, name in enumerate(ORDER)}
+    found = [f"{area.name}.{path.stem}" for area in AREAS for path in sorted((folder / area.name).glob("[!_]*.py"))]
+    return sorted(found, key=lambda name: rank.get(name, len(rank)))

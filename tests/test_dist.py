@@ -19,11 +19,14 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("_cli", "_drift", "_encoder_decoder", "_exporter", "_observer", "_verification")
+AREAS = ("attention", "caches", "experts", "multimodal", "recurrent", "single_models", "toolkit", "torch_export")
+AREAS += ("torch_onnx", "vision")
 FOLDERS = {
     "src/exportcompat": "exportcompat",
     **{f"src/exportcompat/{name}": f"exportcompat/{name}" for name in PARTS},
     "registry": "exportcompat/registry",
     "patches": "exportcompat/patches",
+    **{f"patches/{area}": f"exportcompat/patches/{area}" for area in AREAS},
     "matrix": "exportcompat/matrix",
     "matrix/models": "exportcompat/matrix/models",
 }

@@ -145,7 +145,7 @@ def test_a_spec_that_goes_by_a_name_is_gone_with_most_of_its_modules(tmp_path: P
     named = PatchingSpec(
         id="named",
         targets=("mentioning(transformers:wanted)",),
-        replacement="exportcompat.patches.transformers_alibi_slice:cutting_columns_only",
+        replacement="exportcompat.patches.attention.alibi_slice:cutting_columns_only",
         requires=("transformers>=5.0",),
         reason="-",
         upstream=(),

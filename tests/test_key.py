@@ -27,10 +27,10 @@ def change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Change]:
     """Copy the specs, and return a function that changes a text in one module of the copy."""
     folder = tmp_path / "patches"
     shutil.copytree(patches.__path__[0], folder)
-    monkeypatch.setattr(_key, "_path", lambda name: folder / f"{name}.py")
+    monkeypatch.setattr(_key, "_path", lambda name: Path(folder, *name.split(".")).with_suffix(".py"))
 
     def change(name: str, old: str, new: str) -> None:
-        path = folder / f"{name}.py"
+        path = Path(folder, *name.split(".")).with_suffix(".py")
         text = path.read_text("utf-8")
         assert old in text
         path.write_text(text.replace(old, new), "utf-8")
@@ -46,7 +46,9 @@ def forget() -> None:
         function.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["torch_sdpa_masked_rows", "_tracing"], ids=["its source", "what it imports"])
+@pytest.mark.parametrize(
+    "name", ["torch_onnx.sdpa_masked_rows", "toolkit.tracing"], ids=["its source", "what it imports"]
+)
 def test_a_spec_that_was_used_makes_a_result_old(change: Change, name: str) -> None:
     before = key(LLAMA, VERSIONS, ROW)
     change(name, "return ", "return not ")
@@ -54,7 +56,7 @@ def test_a_spec_that_was_used_makes_a_result_old(change: Change, name: str) -> N
 
 
 def applying(monkeypatch: pytest.MonkeyPatch, *specs: tuple[str, str]) -> None:
-    found = [(spec_id, (target,), "_tracing") for spec_id, target in specs]
+    found = [(spec_id, (target,), "toolkit.tracing") for spec_id, target in specs]
     monkeypatch.setattr(_key, "_applying", lambda *versions: found)
 
 
@@ -95,7 +97,7 @@ def test_a_spec_that_cannot_be_reached_does_not(
 
 def test_a_spec_that_was_not_used_does_not(change: Change) -> None:
     before, broken = key(LLAMA, VERSIONS, ROW), key(LLAMA, VERSIONS, {"state": "fails", "used": []})
-    change("transformers_alibi_slice", "return ", "return not ")
+    change("attention.alibi_slice", "return ", "return not ")
     assert key(LLAMA, VERSIONS, ROW) == before
     # What a broken export would reach is not known.
     assert key(LLAMA, VERSIONS, {"state": "fails", "used": []}) != broken
@@ -103,9 +105,9 @@ def test_a_spec_that_was_not_used_does_not(change: Change) -> None:
 
 def test_comments_texts_and_ranges_do_not(change: Change) -> None:
     before = key(LLAMA, VERSIONS, ROW)
-    change("torch_sdpa_masked_rows", "SPECS = (", "# A reason.\n\nSPECS = (")
-    change("torch_sdpa_masked_rows", "Symptom: ", "Symptom: often, ")
-    change("torch_sdpa_masked_rows", "SPECS = (", "SPECS = (\n    # One more.\n")
+    change("torch_onnx.sdpa_masked_rows", "SPECS = (", "# A reason.\n\nSPECS = (")
+    change("torch_onnx.sdpa_masked_rows", "Symptom: ", "Symptom: often, ")
+    change("torch_onnx.sdpa_masked_rows", "SPECS = (", "SPECS = (\n    # One more.\n")
     assert key(LLAMA, VERSIONS, ROW) == before
 
 
@@ -142,7 +144,7 @@ def test_settings_do(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_that_is_not_there_depends_on_no_spec(change: Change) -> None:
     row = {"state": "absent"}
     before = key(LLAMA, VERSIONS, row)
-    change("torch_sdpa_masked_rows", "return ", "return not ")
+    change("torch_onnx.sdpa_masked_rows", "return ", "return not ")
     assert key(LLAMA, VERSIONS, row) == before
 
 

@@ -13,8 +13,16 @@ from transformers.image_processing_utils import select_best_resolution
 from transformers.models.llava_next.modeling_llava_next import LlavaNextModel, unpad_image
 from transformers.models.llava_onevision.modeling_llava_onevision import LlavaOnevisionModel
 
-from exportcompat.patches._anyres import crop, pack, resolutions, shrunk
-from exportcompat.patches._tiles import _after_each_other, _every, _is_tiled, _layout, _longest, _Whole, packing
+from exportcompat.patches.multimodal._anyres_features import (
+    _after_each_other,
+    _every,
+    _is_tiled,
+    _layout,
+    _longest,
+    _Whole,
+    packing,
+)
+from exportcompat.patches.multimodal._anyres_layout import crop, pack, resolutions, shrunk
 
 NEXT = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
 ONEVISION = [[384 * rows, 384 * columns] for rows in range(1, 7) for columns in range(1, 7)]

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="states are tensors")
 
-from exportcompat.patches import _doubling
+from exportcompat.patches.recurrent import _parallel_scan
 
 
 def looped(decay: Any, entered: Any, state: Any) -> Any:
@@ -23,13 +23,13 @@ def test_states_are_those_of_a_loop(tokens: int, least: float) -> None:
     decay, entered = least + (1 - least) * torch.rand(tokens, 2, 3), torch.randn(tokens, 2, 3)
     decay[tokens // 2] = 0
     state = torch.randn(2, 3)
-    found = _doubling.recurred(decay, entered, state)
+    found = _parallel_scan.recurred(decay, entered, state)
     torch.testing.assert_close(found, looped(decay, entered, state), rtol=1e-5, atol=1e-5)
 
 
 def test_tokens_that_are_not_reached_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_doubling, "STEPS", 2)
+    monkeypatch.setattr(_parallel_scan, "STEPS", 2)
     decay, entered, state = torch.full((6, 1), 0.5), torch.ones(6, 1), torch.ones(1)
-    found = _doubling.recurred(decay, entered, state)
+    found = _parallel_scan.recurred(decay, entered, state)
     torch.testing.assert_close(found[:4], looped(decay, entered, state)[:4])
     assert found[4:].isnan().all()

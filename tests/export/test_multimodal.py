@@ -14,7 +14,7 @@ from exportcompat import InputObserver, apply_patches
 from exportcompat._observer._text_only_decoder import TextAlone
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix._cases import find_case
-from exportcompat.patches._feature_merge import merging, placed
+from exportcompat.patches.multimodal._feature_merge import merging, placed
 
 STORED = 3
 Module: Any = torch.nn.Module

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from transformers.utils.deprecation import deprecate_kwarg
 
 from exportcompat._observer._record import bound
-from exportcompat.patches._cache_argument import cache_name, cache_of
-from exportcompat.patches.torch_export_renamed_arguments import beside, old_names, with_old_names
+from exportcompat.patches.toolkit.cache_names import cache_name, cache_of
+from exportcompat.patches.torch_export.renamed_arguments import beside, old_names, with_old_names
 
 _PLACES = ("torch.export.dynamic_shapes", "torch._export.non_strict_utils", "torch.export._trace")
 

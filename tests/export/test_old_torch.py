@@ -14,14 +14,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="the patches are for torch")
 ir = pytest.importorskip("onnxscript", reason="a file is made with it").ir
 
-from exportcompat.patches.torch_export_checked_elements import asking_for_truths
-from exportcompat.patches.torch_export_frozen_copies import thawed
-from exportcompat.patches.torch_export_new_attributes import given_back
-from exportcompat.patches.torch_export_size_extremes import with_extremes
-from exportcompat.patches.torch_onnx_batch_norm import with_one_output
-from exportcompat.patches.torch_onnx_cast_overload import of_operators_alone
-from exportcompat.patches.torch_onnx_shared_outputs import with_copies
-from exportcompat.patches.torch_onnx_symbolic_operators import with_symbolic_operators
+from exportcompat.patches.torch_export.checked_elements import asking_for_truths
+from exportcompat.patches.torch_export.frozen_copies import thawed
+from exportcompat.patches.torch_export.new_attributes import given_back
+from exportcompat.patches.torch_export.size_extremes import with_extremes
+from exportcompat.patches.torch_onnx.batch_norm import with_one_output
+from exportcompat.patches.torch_onnx.cast_overload import of_operators_alone
+from exportcompat.patches.torch_onnx.shared_outputs import with_copies
+from exportcompat.patches.torch_onnx.symbolic_operators import with_symbolic_operators
 
 
 def rename(model: Any, names: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the patches compute with tensors")
 
-from exportcompat.patches._pixtral import _inside, _unless_elsewhere, cells_of
+from exportcompat.patches.vision._pixtral import _inside, _unless_elsewhere, cells_of
 
 SIZES = ((4, 6), (2, 2), (6, 4))
 

@@ -17,8 +17,8 @@ from exportcompat import apply_patches
 from exportcompat.matrix._cases import find_case
 from exportcompat.matrix._check import check
 from exportcompat.matrix._decoders import Sample
-from exportcompat.patches._expert_loop import over_all_experts, over_all_experts_by_default
-from exportcompat.patches.transformers_mask_broadcast import by_broadcasting
+from exportcompat.patches.attention.mask_broadcast import by_broadcasting
+from exportcompat.patches.experts._dense_loop import over_all_experts, over_all_experts_by_default
 
 
 def vmapped(mask_function: Any, bh_indices: bool = True) -> Any:

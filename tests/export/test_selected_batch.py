@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="an export needs torch")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat._verification._onnx_file import OnnxFile
-from exportcompat.patches.torch_sdpa_masked_rows import zero_in_any_batch
+from exportcompat.patches.torch_onnx.sdpa_masked_rows import zero_in_any_batch
 
 attention = torch.nn.functional.scaled_dot_product_attention
 

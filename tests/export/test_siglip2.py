@@ -10,7 +10,7 @@ modeling: Any = pytest.importorskip(
 )
 
 from exportcompat import apply_patches, plan
-from exportcompat.patches.transformers_siglip2_positions import _resized
+from exportcompat.patches.vision.siglip2_positions import _resized
 
 Module: Any = torch.nn.Module
 LENGTH = 64

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="the patch is one of torch")
 from torch.export import Dim
 
 from exportcompat import apply_patches
-from exportcompat.patches.torch_export_size_one import with_larger_sample
+from exportcompat.patches.torch_export.size_one import with_larger_sample
 
 DYNAMIC = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
 

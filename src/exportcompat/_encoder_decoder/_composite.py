@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from exportcompat._verification import PAST_ARGUMENT
-from exportcompat.patches._cache_argument import cache_name
+from exportcompat.patches.toolkit.cache_names import cache_name
 
 
 def is_joined(model: nn.Module) -> bool:

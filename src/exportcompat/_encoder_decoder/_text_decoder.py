@@ -7,16 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from exportcompat.patches._cache_argument import cache_of
-from exportcompat.patches._tracing import is_traced
+from exportcompat.patches.toolkit.cache_names import cache_of
+from exportcompat.patches.toolkit.tracing import is_traced
 from exportcompat.registry import ExportCompatError
 
-from ._composite import (
-    as_cache,
-    call_decoder,
-    decoder_of,
-    is_joined,
-)
+from ._composite import as_cache, call_decoder, decoder_of, is_joined
 from ._encoder_mask import shortening, state_mask, taken_as_it_is
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from exportcompat._extras import require
 from exportcompat._verification import PAST, PAST_ARGUMENT, cache_names
-from exportcompat.patches._cache_argument import CACHES, cache_name
+from exportcompat.patches.toolkit.cache_names import CACHES, cache_name
 from exportcompat.registry import ExportCompatError
 
 from ._record import Part, Record, names_of

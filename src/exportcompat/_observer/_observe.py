@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat.patches._cache_argument import CACHES
+from exportcompat.patches.toolkit.cache_names import CACHES
 from exportcompat.registry import ExportCompatError
 
 from ._observer import InputObserver

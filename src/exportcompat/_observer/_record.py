@@ -6,8 +6,8 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat.patches._cache_argument import CACHES, cache_name
-from exportcompat.patches.transformers_encoder_outputs import PARTS
+from exportcompat.patches.toolkit.cache_names import CACHES, cache_name
+from exportcompat.patches.toolkit.encoder_outputs import ENCODER_OUTPUTS
 from exportcompat.registry import ExportCompatError
 
 from ._tree import Tree, flatten
@@ -17,7 +17,7 @@ _SCALARS = (bool, int, float, complex, str, type(None))
 DERIVED = ("cache_position", "last_cache_position", "next_sequence_length", "is_first_iteration")
 """What transformers hands to `forward` for its own book-keeping, or can be told from cache or mask: no interface."""
 
-STORED = ("rope_deltas", *PARTS)
+STORED = ("rope_deltas", *ENCODER_OUTPUTS)
 """Parts of a result that a graph cannot have: what the first call has put into an attribute (Qwen-VL to 5.22), and what
 encoders have returned, with an item for each image (from 5.24 on)."""
 

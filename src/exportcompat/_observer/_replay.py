@@ -128,7 +128,7 @@ def _compared(
 def _scheduled(
     observed: Observed, file: OnnxFile, names: dict[str, str], tolerance: float | None
 ) -> Iterator[Discrepancy]:
-    from exportcompat.patches.torch_export_module_state import kept
+    from exportcompat.patches.toolkit.module_state import kept
 
     config = getattr(observed.model, "config", None)
     decoder = TextAlone(file, list(names.values()), config, observed.aligned, observed.axes)

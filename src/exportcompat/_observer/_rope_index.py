@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat.patches._cache_argument import cache_of
+from exportcompat.patches.toolkit.cache_names import cache_of
 
 _POSITIONS = "position_ids"
 

@@ -1,0 +1,59 @@
+"""Queries and keys are turned by complex numbers, of which ONNX has none.
+
+Symptom: Llama 4, DeepSeek-V2: `No decompositions registered for the complex-valued input`.
+Cause: `torch.polar`, `view_as_complex` and their product, in axes that the exporter cannot add to a complex tensor.
+What is done: while it is traced, a complex number is a pair of real ones.
+Can go: when torch's exporter takes complex numbers apart by itself.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def in_pairs(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of queries, keys and complex factors that computes with pairs while it is traced."""
+
+    def apply_rotary_emb(xq: Any, xk: Any, freqs_cis: Any) -> Any:
+        import torch
+
+        from exportcompat.patches.toolkit.tracing import is_traced
+
+        if not is_traced(xq):
+            return original(xq, xk, freqs_cis)
+        from ._complex_as_pairs import AsPairs, Pairs
+
+        with AsPairs():
+            return original(xq, xk, Pairs(torch.view_as_real(freqs_cis)))
+
+    return apply_rotary_emb
+
+
+_LLAMA4 = "transformers.models.llama4.modeling_llama4:apply_rotary_emb"
+_DEEPSEEK = "transformers.models.deepseek_v2.modeling_deepseek_v2:apply_rotary_emb"
+
+
+def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], source: str) -> PatchingSpec:
+    return PatchingSpec(
+        id="rotary-complex",
+        targets=targets,
+        replacement=f"{__name__}:in_pairs",
+        requires=(f"transformers{releases}", "torch>=2.6"),
+        reason="Queries and keys are turned by complex numbers, of which ONNX has none: no graph.",
+        upstream=(f"https://github.com/huggingface/transformers/blob/{source}",),
+        proofs=proofs,
+        kind="wrap",
+    )
+
+
+SPECS = (
+    # Before, Llama 4 makes masks of chunks by questions on data.
+    _variant(">=4.53,<4.54", (_LLAMA4,), ("llama4",), "v4.53.3/src/transformers/models/llama4/modeling_llama4.py"),
+    _variant(
+        ">=4.54",
+        (_LLAMA4, _DEEPSEEK),
+        ("llama4", "deepseek_v2"),
+        "v5.23.0/src/transformers/models/deepseek_v2/modeling_deepseek_v2.py",
+    ),
+)

@@ -1,0 +1,47 @@
+"""A table of rotary cosines is made longer by a Python `if`, and a graph keeps that of the sample.
+
+Symptom: positions beyond `max_position_embeddings` are out of the range of the graph's table, where eager makes the
+table longer.
+Cause: classes of older releases keep cosines and sines as buffers, and compute them anew if a call is longer.
+What is done: while it is traced, the table is computed for the length of the call at hand.
+Can go: with transformers 4.47; later classes compute cosines from positions.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def with_own_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a `forward(x, seq_len)` that computes its table in each traced call; other methods stay as they are."""
+    from exportcompat.patches.toolkit.module_state import kept
+    from exportcompat.patches.toolkit.tracing import is_traced
+
+    if original.__name__ != "forward":
+        return original
+
+    def forward(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_traced(x):
+            return original(self, x, *args, **kwargs)
+        with kept(self):
+            self.max_seq_len_cached = 0
+            return original(self, x, *args, **kwargs)
+
+    return forward
+
+
+SPECS = (
+    PatchingSpec(
+        id="rotary-table-length",
+        targets=("mentioning(transformers:_set_cos_sin_cache)",),
+        replacement=f"{__name__}:with_own_table",
+        requires=("transformers>=4.44,<4.48", "torch>=2.6"),
+        reason="A table of cosines is as long as the sample needs: wrong, or no result, for longer calls.",
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/models/qwen2/modeling_qwen2.py",
+        ),
+        proofs=("mixtral_beyond",),
+        kind="wrap",
+    ),
+)

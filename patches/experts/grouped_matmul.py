@@ -1,0 +1,99 @@
+"""Experts are multiplied in groups by an operator that ONNX does not have.
+
+Symptom: `No ONNX function found for transformers.grouped_mm_fallback` (or `aten._grouped_mm`): Mixtral, Qwen-MoE,
+gpt-oss and every other model with experts, since 5.x takes "grouped_mm" by default.
+Cause: tokens are sorted by expert, and each expert multiplies the rows between two offsets. How many there are is data.
+What is done: while it is traced, each expert multiplies all rows, with those of others set to 0, and the products
+are added. The result is the same. It costs as many products as there are experts, and no memory for copies of weights.
+5.0 and 5.1 take another way with a torch that has no grouped product, before 2.9.
+Can go: when ONNX has a grouped product, or transformers an implementation without one and without a loop over data.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `_grouped_mm` made to let every expert multiply all rows while it is traced."""
+    from exportcompat.patches.toolkit.tracing import is_traced
+
+    # In 5.2, where it begins, the offsets have a default; every caller gives them.
+    def _grouped_mm(input: Any, weight: Any, offs: Any = None) -> Any:  # noqa: A002 (upstream's name)
+        if offs is None or not is_traced(input):
+            return original(input, weight, offs)
+        return _products(input, weight, offs)
+
+    return _grouped_mm
+
+
+def linear_over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `_grouped_linear` of transformers 5.0 and 5.1 made to do the same."""
+    from exportcompat.patches.toolkit.tracing import is_traced
+
+    def _grouped_linear(
+        input: Any,  # noqa: A002 (upstream's name)
+        weight: Any,
+        bias: Any = None,
+        offs: Any = None,
+        is_transposed: bool = False,
+    ) -> Any:
+        if not is_traced(input):
+            return original(input, weight, bias, offs, is_transposed)
+        products = _products(input, weight if is_transposed else weight.transpose(-2, -1), offs)
+        return products if bias is None else products + bias
+
+    return _grouped_linear
+
+
+def _products(rows: Any, weights: Any, ends: Any) -> Any:
+    """Return each row times the weights of its expert.
+
+    Args:
+        rows: `(rows, inputs)`, sorted by expert.
+        weights: `(experts, inputs, outputs)`.
+        ends: `(experts,)`, the first row behind those of each expert.
+
+    Returns:
+        `(rows, outputs)`.
+    """
+    import torch
+
+    places = torch.arange(rows.shape[0], device=rows.device)[:, None]
+    ends = ends.to(places.dtype)
+    products = 0
+    for expert in range(weights.shape[0]):
+        begin = ends[expert - 1] if expert else 0
+        is_own = (places >= begin) & (places < ends[expert])
+        products = products + torch.where(is_own, rows, 0.0) @ weights[expert].to(rows.dtype)
+    return products
+
+
+_REASON = "Experts are multiplied in groups by an operator that ONNX does not have: no graph."
+_UPSTREAM = "https://github.com/huggingface/transformers/blob/{}/src/transformers/integrations/moe.py"
+
+SPECS = (
+    PatchingSpec(
+        id="experts-grouped-product",
+        targets=("transformers.integrations.moe:_grouped_linear",),
+        replacement=f"{__name__}:linear_over_all_experts",
+        requires=("transformers>=5.0,<5.2", "torch>=2.9"),
+        defect=(r"torch\._grouped_mm\(",),
+        reason=_REASON,
+        upstream=(_UPSTREAM.format("v5.1.0"),),
+        proofs=("mixtral", "gpt_oss"),
+        kind="wrap",
+    ),
+    PatchingSpec(
+        id="experts-grouped-product",
+        targets=("transformers.integrations.moe:_grouped_mm",),
+        replacement=f"{__name__}:over_all_experts",
+        requires=("transformers>=5.2", "torch>=2.6"),
+        defect=(r"grouped_mm\(",),
+        reason=_REASON,
+        upstream=(_UPSTREAM.format("v5.23.0"),),
+        proofs=("mixtral", "gpt_oss"),
+        kind="wrap",
+    ),
+)

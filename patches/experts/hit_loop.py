@@ -1,0 +1,76 @@
+"""Experts are run one by one, for those that some token was sent to: a loop whose length is data.
+
+Symptom: `GuardOnDataDependentSymNode` (`Eq(u0, 0)`, `u0 > 0`): Mixtral, Qwen-MoE, gpt-oss from 4.52, MiniMax, ERNIE
+and others; DeepSeek-V3, GLM-4-MoE and Dots from 4.51; Jamba, PhiMoE and DBRX before.
+Cause: the loop runs over `expert_mask.sum(...).nonzero()`, or over all experts and skips those without a token.
+What is done: while it is traced, the loop runs over all experts, and none is skipped. One without a token multiplies
+no rows, and adds nothing.
+From 5.0 on experts are one operator (see `experts-grouped-product`), unless the model is asked to be eager: then it
+runs its loop, which is what `ExpertsInterface` falls back to from 5.1 on. The experts of four models are no operator
+there either.
+Can go: with transformers 4.x, where nobody asks for `experts_implementation="eager"`; the loop of the four, when they
+get an operator.
+"""
+
+from exportcompat.registry import PatchingSpec
+
+_MOE = "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/integrations/moe.py"
+_SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/{}"
+
+
+_COPIES = tuple(
+    f"mentioning(transformers:{name})"
+    for name in ("expert_hit", "expert_hitted", "token_indices", "token_list", "top_x")
+)
+_LOOPS = tuple(
+    f"transformers.models.{model}.modeling_{model}:{name}Experts.forward"
+    for model, name in (
+        ("dbrx", "Dbrx"),
+        ("longcat_flash", "LongcatFlash"),
+        ("nllb_moe", "NllbMoe"),
+        ("switch_transformers", "SwitchTransformers"),
+    )
+)
+_FALLBACK = ("transformers.integrations.moe:ExpertsInterface.get_interface",)
+
+
+def _variant(
+    releases: str,
+    proofs: tuple[str, ...],
+    source: str,
+    targets: tuple[str, ...] = _COPIES,
+    replacement: str = "_dense_loop:over_all_experts",
+    name: str = "experts-hit-loop",
+) -> PatchingSpec:
+    return PatchingSpec(
+        id=name,
+        targets=targets,
+        replacement=f"{__package__}.{replacement}",
+        requires=(f"transformers{releases}", "torch>=2.6"),
+        reason="Experts are run in a loop over those that were hit, which depends on data: no graph.",
+        upstream=(source,),
+        proofs=proofs,
+        kind="wrap",
+    )
+
+
+SPECS = (
+    # Mixtral and Qwen-MoE run all of their experts here.
+    _variant(">=4.44,<4.52", ("jamba",), _SOURCE.format("v4.44.2", "jamba/modeling_jamba.py")),
+    _variant(">=4.52,<5.0", ("qwen2_moe", "deepseek_v3"), _SOURCE.format("v4.57.6", "mixtral/modeling_mixtral.py")),
+    # A model of 5.0 looks its implementation up by itself, around its loop.
+    _variant(
+        ">=5.0,<5.1",
+        ("mixtral_loop", "mixtral_script", "dbrx"),
+        _MOE.replace("v5.23.0", "v5.0.0"),
+        replacement="_operator_lookup:over_all_experts_of_class",
+    ),
+    _variant(">=5.1", ("mixtral_loop", "mixtral_script"), _MOE, _FALLBACK, "_dense_loop:over_all_experts_by_default"),
+    _variant(
+        ">=5.1",
+        ("dbrx", "longcat_flash", "switch_transformers_decoder", "nllb_moe_decoder"),
+        _SOURCE.format("v5.23.0", "longcat_flash/modeling_longcat_flash.py"),
+        _LOOPS,
+        name="experts-own-loop",
+    ),
+)

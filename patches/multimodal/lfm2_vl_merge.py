@@ -1,0 +1,65 @@
+"""LFM2-VL takes the features of each image apart by sizes that are data.
+
+Symptom: `Could not guard on data-dependent expression`, in `get_image_features`.
+Cause: a loop over images cuts each to its number of patches, gives it its own height and width, and projects it alone.
+What is done: while it is traced, the patches of all images are picked at once, and so are the squares to be projected.
+Can go: when upstream computes the squares from the tensor of sizes.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def projecting_squares(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `get_image_features` that projects the squares of all images at once while it is traced."""
+    from exportcompat.patches.toolkit.tracing import is_traced
+
+    signature = inspect.signature(original)
+
+    def get_image_features(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs).arguments
+        pixels = given["pixel_values"]
+        if not is_traced(pixels):
+            return original(self, *args, **kwargs)
+        names = "spatial_shapes", "pixel_attention_mask"
+        sizes, mask = (given[name] for name in names)
+        output = self.vision_tower(pixel_values=pixels, spatial_shapes=sizes, pixel_attention_mask=mask)
+        output.pooler_output = [_projected(self.multi_modal_projector, output.last_hidden_state[mask.bool()], sizes)]
+        return output
+
+    return get_image_features
+
+
+def _projected(projector: Any, patches: Any, sizes: Any) -> Any:
+    """Return a feature for each square, `(squares, channels)`.
+
+    Args:
+        projector: the projector of the model.
+        patches: the patches of all images, one after the other, `(patches, channels)`.
+        sizes: rows and columns of each image in patches, `(images, 2)`, int64.
+    """
+    from exportcompat.patches.toolkit.patch_merging import cells_of
+
+    states = patches[cells_of(sizes, projector.factor, patches.shape[0])].flatten(1)
+    if projector.use_layer_norm:
+        states = projector.layer_norm(states)
+    return projector.linear_2(projector.act(projector.linear_1(states)))
+
+
+SPECS = (
+    PatchingSpec(
+        id="lfm2-vl-squares",
+        targets=("transformers.models.lfm2_vl.modeling_lfm2_vl:Lfm2VlModel.get_image_features",),
+        replacement=f"{__name__}:projecting_squares",
+        requires=("transformers>=5.5", "torch>=2.6"),
+        reason="The features of each image are taken apart by sizes that are data, to project squares: no graph.",
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/lfm2_vl/modeling_lfm2_vl.py",
+        ),
+        proofs=("lfm2_vl",),
+        kind="wrap",
+    ),
+)

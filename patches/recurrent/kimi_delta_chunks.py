@@ -1,0 +1,80 @@
+"""Kimi delta attention goes through a text in chunks of 64 tokens, as many as the sample has.
+
+Symptom: Kimi Linear, Bailing hybrid: the file stops, or is wrong, beyond 64 tokens; the export takes minutes.
+Cause: loops of Python over the chunks and over the rows of one.
+What is done: while it is traced, `chunk_kimi_delta_attention` applies the rule token by token (see `_delta_scan`), and
+before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blockwise`). Its layers continue
+from their states themselves.
+Can go: when upstream's chunks are no loop in Python.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def by_token(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `chunk_kimi_delta_attention`, made to take token by token while it is traced."""
+    from ._delta_scan import ruled
+
+    return _chunkless(original, ruled)
+
+
+def by_block(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same for a torch that cannot put `scan` into ONNX."""
+    from ._delta_blockwise import ruled
+
+    return _chunkless(original, ruled)
+
+
+def _chunkless(original: Callable[..., Any], ruled: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    def chunk_kimi_delta_attention(query: Any, *args: Any, **kwargs: Any) -> Any:
+        from exportcompat.patches.toolkit.tracing import is_traced
+
+        if not is_traced(query):
+            return original(query, *args, **kwargs)
+        call = signature.bind(query, *args, **kwargs)
+        call.apply_defaults()
+        return _answer(call.arguments, ruled)
+
+    return chunk_kimi_delta_attention
+
+
+def _answer(given: dict[str, Any], ruled: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return the outputs `(batch, tokens, heads, value size)`, and the last state where it is asked for."""
+    from ._delta_scan import unit
+
+    pair = (given[name].float() for name in ("query", "key"))
+    query, key = (unit(part) if given["use_qk_l2norm_in_kernel"] else part for part in pair)
+    outputs, last = ruled(query, key, given["value"], given["beta"], given["g"].float().exp(), given["initial_state"])
+    return outputs.to(given["query"].dtype), last if given["output_final_state"] else None
+
+
+_WAYS = {"torch>=2.9": "by_token", "torch>=2.6,<2.9": "by_block"}
+
+
+def _specs(releases: str, models: tuple[str, ...]) -> Iterator[PatchingSpec]:
+    for torch, replacement in _WAYS.items():
+        yield PatchingSpec(
+            id="kimi-delta-chunks",
+            targets=tuple(f"transformers.models.{name}.modeling_{name}:chunk_kimi_delta_attention" for name in models),
+            replacement=f"{__name__}:{replacement}",
+            requires=(f"transformers{releases}", torch),
+            reason="Kimi delta attention has as many chunks as the traced sample: wrong, or no file, beyond 64 tokens.",
+            upstream=(
+                "https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/models/kimi_linear/modeling_kimi_linear.py",
+            ),
+            proofs=("kimi_linear",),
+            kind="wrap",
+        )
+
+
+# A spec with a target that does not exist is not applied at all.
+SPECS = (
+    *_specs(">=5.17,<5.20", ("glm5_next", "kimi_linear")),
+    *_specs(">=5.20", ("bailing_hybrid", "glm5_next", "kimi_linear")),
+)

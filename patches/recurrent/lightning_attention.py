@@ -1,0 +1,96 @@
+"""Lightning attention goes through a prompt in blocks and through later tokens one by one, in loops of Python.
+
+Symptom: a graph is right for as many tokens as the sample has, and either for a prompt or for what comes behind it.
+Cause: `for i in range(num_blocks)` if the cache has no state, `for i in range(seq_len)` if it has one; the mask is
+applied to a prompt alone, to 5.14.
+What is done: while it is traced, all tokens of a call are one block, which begins from the state; zeros are an empty
+cache. That takes memory that grows with the square of the tokens, as attention does. Padding is masked in every call.
+Can go: when upstream's graph holds for any number of tokens behind any state.
+Source: Lightning Attention-2, https://arxiv.org/abs/2401.04658, section 3.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def continued(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `forward` of lightning attention that continues from its state while it is traced."""
+    import torch
+
+    from exportcompat.patches.toolkit.cache_names import cache_of
+    from exportcompat.patches.toolkit.tracing import is_traced
+
+    from ._states import unpadded
+
+    signature = inspect.signature(original)
+
+    def forward(self: Any, hidden_states: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_traced(hidden_states):
+            return original(self, hidden_states, *args, **kwargs)
+        given = signature.bind(self, hidden_states, *args, **kwargs).arguments
+        cache = cache_of(given)
+        projected = unpadded(self.act_fn(self.qkv_proj(hidden_states)), given.get("attention_mask"))
+        parts = projected.unflatten(-1, (self.num_attention_heads, -1)).transpose(1, 2).chunk(3, dim=-1)
+        outputs, state = _attended(parts, self.slope_rate, _state(cache, self.layer_idx))
+        outputs = self.norm(outputs.transpose(1, 2).flatten(2)) * torch.sigmoid(self.output_gate(hidden_states))
+        if cache is not None:
+            cache.set_linear_cache(self.layer_idx, state)
+        return self.out_proj(outputs), state
+
+    return forward
+
+
+def _state(cache: Any, index: int) -> Any:
+    """Return the state of a layer; None if it has none, for which a cache has None or an empty list."""
+    state = None if cache is None else cache.get_linear_cache(index)
+    return None if isinstance(state, list) else state
+
+
+def _attended(parts: Any, slope: Any, state: Any) -> tuple[Any, Any]:
+    """Return `(batch, heads, tokens, head_dim)` and the next state, in the type of the values.
+
+    Args:
+        parts: queries, keys and values, `(batch, heads, tokens, head_dim)` each.
+        slope: what is left after n tokens is exp(-slope * n), `(heads, 1, 1)`.
+        state: `(batch, heads, head_dim, head_dim)`; None for zeros.
+    """
+    import torch
+
+    dtype, slope = parts[0].dtype, slope.float()
+    query, key, value = (part.float() for part in parts)
+    places = torch.arange(query.shape[-2], device=query.device)[:, None]
+    outputs = (query @ key.transpose(-1, -2) * _decays(slope, places)) @ value
+    # What the last token leaves stays as it is, and that of those before it has decayed.
+    last = (key * torch.exp(-slope * places.flip(0))).transpose(-1, -2) @ value
+    if state is not None:
+        outputs = outputs + query * torch.exp(-slope * (places + 1)) @ state.float()
+        last = last + torch.exp(-slope * (places[-1:] + 1)) * state.float()
+    return outputs.to(dtype), last.to(dtype)
+
+
+def _decays(slope: Any, places: Any) -> Any:
+    """Return how much of what entered at token s is left at token t, `(heads, t, s)`; never a negative power."""
+    import torch
+
+    ages = places - places.transpose(0, 1)
+    return torch.exp((-slope * ages).masked_fill(ages < 0, -torch.inf))
+
+
+SPECS = (
+    PatchingSpec(
+        id="lightning-attention-continued",
+        targets=("transformers.models.minimax.modeling_minimax:MiniMaxLightningAttention.forward",),
+        replacement=f"{__name__}:continued",
+        requires=("transformers>=4.53", "torch>=2.6"),
+        reason="Lightning attention loops over the blocks or tokens of the sample: no graph, or one for that length.",
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/minimax/modeling_minimax.py",
+        ),
+        proofs=("minimax",),
+        defect=(r"for i in range\(num_blocks\)", r"for i in range\(seq_len\)"),
+        kind="wrap",
+    ),
+)

@@ -1,0 +1,25 @@
+"""Which patches of an image are merged into one feature, from the sizes of all images at once."""
+
+from typing import Any
+
+import torch
+
+
+def cells_of(sizes: Any, side: int, patches: Any) -> Any:
+    """Return the numbers of the patches of each cell, `(cells, side * side)`; what fills no cell is left out.
+
+    Args:
+        sizes: rows and columns of each image in patches, `(images, 2)`, int64.
+        side: rows and columns of a cell.
+        patches: number of patches of all images.
+    """
+    ends, cells = sizes.prod(-1).cumsum(0), sizes // side
+    last = cells.prod(-1).cumsum(0)
+    # Of `patches // side**2`, torch 2.8 and before cannot say whether it is one.
+    number = (torch.arange(patches, device=sizes.device) < cells.prod(-1).sum()).nonzero().squeeze(1)
+    image = (number[:, None] >= last).sum(-1)
+    within, columns = number - (last - cells.prod(-1))[image], sizes[image, 1]
+    row, column = within // cells[image, 1] * side, within % cells[image, 1] * side
+    corner = (ends - sizes.prod(-1))[image] + row * columns + column
+    steps = torch.arange(side, device=sizes.device)
+    return (corner[:, None, None] + steps[:, None] * columns[:, None, None] + steps).flatten(1)

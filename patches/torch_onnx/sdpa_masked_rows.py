@@ -1,0 +1,93 @@
+"""Attention of a query without any key is 0 in eager mode, and something else in ONNX.
+
+Symptom: with left padding, the logits of padded tokens differ from eager by whole units.
+Cause: onnxscript lowers a boolean mask with the smallest float in place of minus infinity. A row in which everything
+is masked is then a uniform one, and gives the mean of all values, where eager attention gives 0.
+To torch 2.12 attention with a mask also asks whether its batch is 1, which is a branch on data where images have been
+selected (`Could not guard on data-dependent expression Eq(u0, 1)`: Idefics3, SmolVLM).
+What is done: while it is traced, rows without any key are set to 0 after the attention. To 2.12 attention
+is computed step by step where the size of the batch is data.
+Can go: when onnxscript zeroes them itself.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def zero_without_keys(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `scaled_dot_product_attention` made to give 0 for rows without any key while it is traced.
+
+    A mask that is learned loses its gradient: with one torch records another kernel, whose output has another layout
+    than what the graph is decomposed to (`Cannot view a tensor`, as for Doge).
+    """
+    import torch
+
+    from exportcompat.patches.toolkit.tracing import is_traced
+
+    def scaled_dot_product_attention(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        if attn_mask is None or not is_traced(query):
+            return original(query, key, value, attn_mask, *args, **kwargs)
+        mask = attn_mask.detach() if attn_mask.requires_grad else attn_mask
+        output = original(query, key, value, mask, *args, **kwargs)
+        # ONNX Runtime reduces nothing along a negative axis where there are no sequences.
+        last = mask.dim() - 1
+        return output if mask.dtype != torch.bool else torch.where(mask.any(dim=last, keepdim=True), output, 0.0)
+
+    return scaled_dot_product_attention
+
+
+def zero_in_any_batch(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same for a torch that asks with a mask whether there is one sequence, which may be data."""
+
+    def scaled_dot_product_attention(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        if attn_mask is None or args or kwargs.get("enable_gqa") or not _is_counted(query):
+            return original(query, key, value, attn_mask, *args, **kwargs)
+        return _attention(query, key, value, attn_mask, kwargs.get("scale"))
+
+    return zero_without_keys(scaled_dot_product_attention)
+
+
+def _attention(query: Any, key: Any, value: Any, mask: Any, scale: float | None) -> Any:
+    """Return attention, `(batch, heads, queries, channels)`, of products and sums.
+
+    Dropout is for training, and a mask is causal itself.
+    """
+    import torch
+
+    scores = query @ key.transpose(2, 3) * (query.shape[3] ** -0.5 if scale is None else scale)
+    scores = torch.where(mask, scores, torch.finfo(scores.dtype).min) if mask.dtype == torch.bool else scores + mask
+    # torch 2.6 asks before a softmax whether there are any scores.
+    shares = (scores - scores.amax(3, keepdim=True)).exp()
+    return shares / shares.sum(3, keepdim=True) @ value
+
+
+def _is_counted(query: Any) -> bool:
+    """Say whether the batch of a query, `(batch, heads, sequence, channels)`, is data, as after a selection."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return bool(query.dim() == 4 and free_unbacked_symbols(query.shape[0]))
+
+
+def _spec(releases: str, replacement: str, *proofs: str) -> PatchingSpec:
+    return PatchingSpec(
+        id="torch-sdpa-masked-rows",
+        targets=("torch.nn.functional:scaled_dot_product_attention",),
+        replacement=f"{__name__}:{replacement}",
+        requires=(f"torch{releases}",),
+        reason="Rows of padded tokens, which may attend to nothing, are 0 in eager attention and not in ONNX.",
+        upstream=("https://github.com/pytorch/pytorch/issues/103749",),
+        proofs=proofs,
+        kind="wrap",
+    )
+
+
+SPECS = (
+    _spec(">=2.6,<2.13", "zero_in_any_batch", "llama", "idefics3"),
+    _spec(">=2.13", "zero_without_keys", "llama"),
+)

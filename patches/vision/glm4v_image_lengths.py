@@ -1,0 +1,47 @@
+"""Positions of patches are looked up by how many there are of each image, which the graph has once for each patch.
+
+Symptom: GLM-4V: ONNX Runtime stops in a `GatherND`, with an index as large as there are patches.
+Cause: the embeddings find the image of a patch by counting the ends of frames. `vision-grids` makes as many ends as
+there are patches, so that their number is no data.
+What is done: while it is traced, the number of patches of each image comes from its sizes.
+Can go: with `vision-grids`, or when upstream looks sizes up by the number of the image.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+_SIGNATURE = ["self", "embeddings", "lengths", "image_shapes", "h_coords", "w_coords"]
+
+
+def counted_by_image(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the `forward` of embeddings, made to count the patches of each image itself while it is traced."""
+    from ._tower_context import patch_count
+
+    if list(inspect.signature(original).parameters) != _SIGNATURE:
+        return original
+
+    def forward(self: Any, embeddings: Any, lengths: Any, image_shapes: Any, h_coords: Any, w_coords: Any) -> Any:
+        if patch_count() is not None:
+            lengths = image_shapes.prod(1)
+        return original(self, embeddings, lengths, image_shapes, h_coords, w_coords)
+
+    return forward
+
+
+SPECS = (
+    PatchingSpec(
+        id="vision-image-lengths",
+        targets=("mentioning(transformers:orig_size_sq)",),
+        replacement=f"{__name__}:counted_by_image",
+        requires=("transformers>=5.9", "torch>=2.6"),
+        reason="Embeddings count patches by the ends of frames, which a graph has once for each patch: it stops.",
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/glm4v/modeling_glm4v.py",
+        ),
+        proofs=("glm4v_vision",),
+        kind="wrap",
+    ),
+)
