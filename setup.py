@@ -31,7 +31,9 @@ class LeanBuild(build_py):
         """Return package, name and file of each module."""
         found: list[tuple[str, str, str]] = super().find_package_modules(package, package_dir)
         is_own = package == PACKAGE or package.startswith(f"{PACKAGE}.")
-        return [item for item in found if self._is_whole or not is_own or item[1] in KEPT]
+        if self._is_whole or not is_own:
+            return found
+        return [item for item in found if package == PACKAGE and item[1] in KEPT]
 
     def find_data_files(self, package: str, src_dir: str) -> list[str]:
         """Return the files of a package that are no modules: those of the matrix are for what is left out."""

@@ -141,7 +141,7 @@ def agreement(folder: Path, tokens: list[int]) -> float:
 
 def export(folder: Path) -> None:
     """Write the files that are measured."""
-    from exportcompat.matrix.models._export import export_decoder, export_stateless, quantize
+    from exportcompat.matrix.checks._tiny_gpt_files import export_decoder, export_stateless, quantize
 
     export_stateless(_model(), folder / FILES["onnx"])
     export_decoder(_model(), folder / FILES["onnx cached"])

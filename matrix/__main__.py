@@ -49,7 +49,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._run import run_matrix
+        from .runs import run_matrix
 
         return run_matrix(arguments)
 
@@ -81,7 +81,7 @@ def _add_environments(parser: argparse.ArgumentParser, folder: str, purpose: str
 
 def _add_why(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._why import why
+        from .reports import why
 
         print("\n".join(why(arguments.results, arguments.case, arguments.transformers, arguments.torch)))
         return 0
@@ -95,7 +95,7 @@ def _add_why(commands: Commands) -> None:
 
 def _add_report(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._report import write_report
+        from .reports import write_report
 
         write_report(arguments.results, arguments.out, arguments.format)
         print(arguments.out)
@@ -109,7 +109,7 @@ def _add_report(commands: Commands) -> None:
 
 def _add_merge(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._merge import merge
+        from .store import merge
 
         for line in merge(arguments.folder, arguments.results):
             print(line)
@@ -122,7 +122,7 @@ def _add_merge(commands: Commands) -> None:
 
 def _add_releases(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._releases import add_releases
+        from .versions import add_releases
 
         for line in add_releases(arguments.table, arguments.index):
             print(line)
@@ -135,7 +135,7 @@ def _add_releases(commands: Commands) -> None:
 
 def _add_fingerprints(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._fingerprints import Options, refresh
+        from .proofs import Options, refresh
 
         for line in refresh(arguments.lock, Options(arguments.index, arguments.cache, arguments.jobs)):
             print(line, flush=True)
@@ -152,9 +152,8 @@ def _add_backtest(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
         from exportcompat.patches import default_registry
 
-        from ._axes import releases
-        from ._backtest import backtest, begun, to_markdown
-        from ._fingerprints import Options, surveys
+        from .proofs import Options, backtest, begun, surveys, to_markdown
+        from .versions import releases
 
         options = Options(arguments.index, arguments.cache, arguments.jobs)
         found, specs = list(surveys("transformers", releases("transformers"), options)), list(default_registry())
@@ -172,8 +171,8 @@ def _add_wheels(parser: argparse.ArgumentParser) -> None:
 
 def _add_check(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._cases import parse_proof
-        from ._check import check, quiet
+        from .cases import parse_proof
+        from .checks import check, quiet
 
         case, sample = parse_proof(arguments.case)
         with quiet():
@@ -189,7 +188,7 @@ def _add_check(commands: Commands) -> None:
 
 def _add_quickstart(commands: Commands) -> None:
     def run(_: argparse.Namespace) -> int:
-        from ._quickstart import quickstart
+        from .runs import quickstart
 
         return quickstart()
 
@@ -198,7 +197,7 @@ def _add_quickstart(commands: Commands) -> None:
 
 def _add_prove(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._prove import prove
+        from .proofs import prove
 
         return prove(arguments.lock, arguments.spec, arguments.case)
 
@@ -210,7 +209,7 @@ def _add_prove(commands: Commands) -> None:
 
 def _add_cell(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._cell import run_cell
+        from .runs import run_cell
 
         return run_cell(arguments.results, arguments.case, jobs=arguments.jobs, fresh=arguments.fresh)
 
@@ -223,7 +222,7 @@ def _add_cell(commands: Commands) -> None:
 
 def _add_summary(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._summary import summary
+        from .reports import summary
 
         print(summary(arguments.results))
         return 0
@@ -233,7 +232,7 @@ def _add_summary(commands: Commands) -> None:
 
 def _add_ends(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._verdicts import prove_ends
+        from .proofs import prove_ends
 
         return prove_ends(arguments)
 
@@ -244,8 +243,7 @@ def _add_ends(commands: Commands) -> None:
 
 def _add_bisect(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from ._ends import bisect
-        from ._probes import Probes
+        from .proofs import Probes, bisect
 
         probes = Probes(arguments.folder, arguments.wheel)
         return bisect(probes, arguments.spec, arguments.package, arguments.case)

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from exportcompat.matrix import _cell, _jobs
-from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._cell import chosen, run_cell
-from exportcompat.matrix._jobs import Limits
-from exportcompat.matrix._results import Installed, Results, check_content, file_name
-from exportcompat.matrix._row import both, left_out, proved, state_of
+from exportcompat.matrix.cases._catalogue import CASES, chosen
+from exportcompat.matrix.checks._row import both, left_out, proved, state_of
+from exportcompat.matrix.runs import _cell, _worker_pool
+from exportcompat.matrix.runs._cell import run_cell
+from exportcompat.matrix.runs._worker_pool import Limits
+from exportcompat.matrix.store._results import Installed, Results, check_content, file_name
 from exportcompat.registry import ExportCompatError, MissingExtraError
 
 PACKAGES = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "onnx": "1.0", "onnxscript": "1.0", "onnxruntime": "1.0"}
@@ -189,7 +189,7 @@ def test_a_case_that_ends_badly_is_a_result_and_loses_no_other(
         return ROW
 
     threads = torch.get_num_threads()
-    monkeypatch.setattr(_jobs, "both", answer)
+    monkeypatch.setattr(_worker_pool, "both", answer)
     limits = Limits(seconds=5 if name == "hang" else 120, megabytes=2_000)
     assert run_cell(tmp_path, ["llama", "tiny_gpt"], jobs=1, fresh=False, limits=limits) == 1
     gc.unfreeze()
@@ -207,9 +207,11 @@ def test_proofs_are_run_once_for_what_works(
     versions = Installed.here().versions
     proofs = {"llama": ["applied", "other", "other:1,5,1"], "tiny_gpt": ["applied"]}
     monkeypatch.setattr(_cell, "proofs_at_ends", lambda: {(versions["transformers"], versions["torch"]): proofs})
-    monkeypatch.setattr(_jobs, "_preload", lambda: None)
-    monkeypatch.setattr(_jobs, "both", lambda case: {**(ROW if case is LLAMA else FAILS), "applied": ["applied"]})
-    monkeypatch.setattr(_jobs, "left_out", lambda _, proof: proved("fails", problem=f"without {proof}"))
+    monkeypatch.setattr(_worker_pool, "_preload", lambda: None)
+    monkeypatch.setattr(
+        _worker_pool, "both", lambda case: {**(ROW if case is LLAMA else FAILS), "applied": ["applied"]}
+    )
+    monkeypatch.setattr(_worker_pool, "left_out", lambda _, proof: proved("fails", problem=f"without {proof}"))
     for _ in range(2):
         assert run_cell(tmp_path, ["llama", "tiny_gpt"], jobs=1, fresh=False) == 1
     said = capsys.readouterr().out.splitlines()
@@ -262,8 +264,8 @@ def test_a_killed_cell_loses_the_case_in_flight_only(tmp_path: Path) -> None:
 
 def test_a_cell_ends_when_whoever_started_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     parents = iter([1, 2])
-    monkeypatch.setattr(_jobs, "_preload", lambda: None)
-    monkeypatch.setattr(_jobs, "both", lambda case: time.sleep(60))
+    monkeypatch.setattr(_worker_pool, "_preload", lambda: None)
+    monkeypatch.setattr(_worker_pool, "both", lambda case: time.sleep(60))
     monkeypatch.setattr("os.getppid", lambda: next(parents))
     with pytest.raises(SystemExit, match="the process that started this one has ended"):
-        list(_jobs.run_jobs([(GPT, "")], 1, Limits()))
+        list(_worker_pool.run_jobs([(GPT, "")], 1, Limits()))

@@ -4,11 +4,11 @@ import fnmatch
 
 import pytest
 
-from exportcompat.matrix import _axes
-from exportcompat.matrix._axes import exclusion, last_patches, policy, release
-from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._cells import ANYWHERE, Cell, all_cells, cases_of, choose, default_cells, shard
-from exportcompat.matrix._ends import ends_of, proofs_at_ends
+from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat.matrix.versions import _version_axes
+from exportcompat.matrix.versions._cells import ANYWHERE, Cell, all_cells, cases_of, choose, default_cells, shard
+from exportcompat.matrix.versions._range_ends import ends_of, proofs_at_ends
+from exportcompat.matrix.versions._version_axes import exclusion, last_patches, policy, release
 from exportcompat.registry import ExportCompatError
 
 CELLS = [Cell("4.50.3", "2.13.0"), Cell("5.23.0", "2.13.0"), Cell("4.57.6", "2.9.1"), Cell("4.57.6", "2.13.0")]
@@ -46,7 +46,7 @@ def test_what_is_run_everywhere_is_a_case() -> None:
 
 def test_cells_of_one_torch_are_neighbours_from_old_to_new() -> None:
     torches = [cell.torch for cell in all_cells()]
-    assert list(dict.fromkeys(torches)) == [text for text in _axes.releases("torch") if text in torches]
+    assert list(dict.fromkeys(torches)) == [text for text in _version_axes.releases("torch") if text in torches]
 
 
 def test_the_default_is_old_and_new() -> None:

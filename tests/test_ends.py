@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from exportcompat.matrix import _probes
-from exportcompat.matrix._axes import _table, last_patches, releases
-from exportcompat.matrix._driver import Options
-from exportcompat.matrix._ends import End, _last, admits, bisect, ends_of, proofs_at_ends
-from exportcompat.matrix._environments import Environments
-from exportcompat.matrix._probes import Answer, Probes
-from exportcompat.matrix._verdicts import _judged, verdicts
+from exportcompat.matrix.proofs import _probes
+from exportcompat.matrix.proofs._bisect import _last, bisect
+from exportcompat.matrix.proofs._probes import Answer, Probes
+from exportcompat.matrix.proofs._range_verdicts import _judged, verdicts
+from exportcompat.matrix.runs._driver import Options
+from exportcompat.matrix.runs._environments import Environments
+from exportcompat.matrix.versions._range_ends import End, admits, ends_of, proofs_at_ends
+from exportcompat.matrix.versions._version_axes import _table, last_patches, releases
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 

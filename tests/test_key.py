@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from exportcompat import patches
-from exportcompat.matrix import _key
-from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._key import key
-from exportcompat.matrix._models import SETTINGS
+from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat.matrix.cases._causal_lm_models import SETTINGS
+from exportcompat.matrix.store import _result_key
+from exportcompat.matrix.store._result_key import key
 
 VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0"}
 LLAMA = CASES["llama"]
@@ -27,7 +27,7 @@ def change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Change]:
     """Copy the specs, and return a function that changes a text in one module of the copy."""
     folder = tmp_path / "patches"
     shutil.copytree(patches.__path__[0], folder)
-    monkeypatch.setattr(_key, "_path", lambda name: Path(folder, *name.split(".")).with_suffix(".py"))
+    monkeypatch.setattr(_result_key, "_path", lambda name: Path(folder, *name.split(".")).with_suffix(".py"))
 
     def change(name: str, old: str, new: str) -> None:
         path = Path(folder, *name.split(".")).with_suffix(".py")
@@ -42,7 +42,7 @@ def change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Change]:
 
 
 def forget() -> None:
-    for function in (_key._applying, _key._definition, _key._neighbours, _key._source):
+    for function in (_result_key._applying, _result_key._definition, _result_key._neighbours, _result_key._source):
         function.cache_clear()
 
 
@@ -57,7 +57,7 @@ def test_a_spec_that_was_used_makes_a_result_old(change: Change, name: str) -> N
 
 def applying(monkeypatch: pytest.MonkeyPatch, *specs: tuple[str, str]) -> None:
     found = [(spec_id, (target,), "toolkit.tracing") for spec_id, target in specs]
-    monkeypatch.setattr(_key, "_applying", lambda *versions: found)
+    monkeypatch.setattr(_result_key, "_applying", lambda *versions: found)
 
 
 @pytest.mark.parametrize("other", [("another-id", "pkg:function"), ("torch-sdpa", "pkg:other")])
@@ -123,18 +123,20 @@ def test_versions_and_cases_do() -> None:
 
 def test_what_export_goes_through_makes_old_what_goes_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other cases bring their own axes and names, and do not depend on it."""
-    whole, source = CASES["llama_export"], _key._source
+    whole, source = CASES["llama_export"], _result_key._source
     before = key(whole, VERSIONS, ROW), key(LLAMA, VERSIONS, ROW)
-    _key._definition.cache_clear()
-    monkeypatch.setattr(_key, "_source", lambda path: "changed" if path.name == "_alignment.py" else source(path))
+    _result_key._definition.cache_clear()
+    monkeypatch.setattr(
+        _result_key, "_source", lambda path: "changed" if path.name == "_alignment.py" else source(path)
+    )
     after = key(whole, VERSIONS, ROW), key(LLAMA, VERSIONS, ROW)
-    _key._definition.cache_clear()
+    _result_key._definition.cache_clear()
     assert (after[0] == before[0], after[1] == before[1]) == (False, True)
 
 
 def test_settings_do(monkeypatch: pytest.MonkeyPatch) -> None:
     before, other = key(LLAMA, VERSIONS, ROW), key(CASES["gemma"], VERSIONS, ROW)
-    monkeypatch.setattr(_key, "SETTINGS", {**SETTINGS, "llama": ("Llama", "Llama", {"hidden_size": 48})})
+    monkeypatch.setattr(_result_key, "SETTINGS", {**SETTINGS, "llama": ("Llama", "Llama", {"hidden_size": 48})})
     forget()
     assert key(LLAMA, VERSIONS, ROW) != before
     assert key(CASES["gemma"], VERSIONS, ROW) == other

@@ -9,8 +9,8 @@ from packaging.version import Version
 
 from exportcompat import apply_patches, plan
 from exportcompat._drift._findings import for_version
-from exportcompat.matrix._axes import releases
 from exportcompat.matrix._files import write_lock
+from exportcompat.matrix.versions._version_axes import releases
 from exportcompat.patches import default_registry
 from exportcompat.registry import Fingerprints, PatchingSpec, fingerprint
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._merge import merge
-from exportcompat.matrix._results import Installed, Results, file_name
+from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat.matrix.store._merge import merge
+from exportcompat.matrix.store._results import Installed, Results, file_name
 from exportcompat.registry import ExportCompatError
 
 pytest.importorskip("fastjsonschema", reason="result files are checked by their schema")

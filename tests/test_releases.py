@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from exportcompat._drift import _package_index
-from exportcompat.matrix._releases import add_releases
+from exportcompat.matrix.versions._releases import add_releases
 from exportcompat.registry import ExportCompatError
 
 JSON = "application/vnd.pypi.simple.v1+json"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from exportcompat.matrix import _report_data as data_module
-from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._report import write_report
-from exportcompat.matrix._row import proved
-from exportcompat.matrix._states import STATES
+from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat.matrix.checks._row import proved
+from exportcompat.matrix.reports import _tables as data_module
+from exportcompat.matrix.reports._report import write_report
+from exportcompat.matrix.store._outcomes import STATES
 from exportcompat.registry import ExportCompatError
 
 pytest.importorskip("fastjsonschema", reason="result files are checked with it")

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from exportcompat._cli import main as command
-from exportcompat.matrix import _driver, _results, _run
 from exportcompat.matrix.__main__ import main
-from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._cells import Cell
-from exportcompat.matrix._driver import Options, plan_task, regressions, results_of, run_tasks
-from exportcompat.matrix._environments import Environments, InstallError
-from exportcompat.matrix._row import proved
+from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat.matrix.checks._row import proved
+from exportcompat.matrix.runs import _driver, _matrix
+from exportcompat.matrix.runs._driver import Options, plan_task, regressions, results_of, run_tasks
+from exportcompat.matrix.runs._environments import Environments, InstallError
+from exportcompat.matrix.store import _results
+from exportcompat.matrix.versions._cells import Cell
 
 pytest.importorskip("fastjsonschema", reason="the report checks the result files")
 
@@ -27,8 +28,8 @@ CELL = """#!{python}
 import os, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
-from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._results import Installed, Results
+from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat.matrix.store._results import Installed, Results
 place, arguments = Path(sys.argv[0]).parent, sys.argv[1:]
 if (place / "refuses").exists():
     sys.exit("exportcompat.matrix: error: no such thing")
@@ -80,7 +81,7 @@ class Stubs(Environments):
 @pytest.fixture
 def stubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stubs:
     made = Stubs(tmp_path / "cells")
-    monkeypatch.setattr(_run, "Environments", lambda *_: made)
+    monkeypatch.setattr(_matrix, "Environments", lambda *_: made)
     return made
 
 

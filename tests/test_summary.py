@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from exportcompat.matrix import _summary
-from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._summary import summary
+from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat.matrix.reports import _summary
+from exportcompat.matrix.reports._summary import summary
 from exportcompat.registry import ExportCompatError
 
 

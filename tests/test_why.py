@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._results import Installed, Results, file_name
-from exportcompat.matrix._row import proved
-from exportcompat.matrix._why import why
+from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat.matrix.checks._row import proved
+from exportcompat.matrix.reports._why import why
+from exportcompat.matrix.store._results import Installed, Results, file_name
 from exportcompat.registry import ExportCompatError
 
 pytest.importorskip("fastjsonschema", reason="the result files are checked")

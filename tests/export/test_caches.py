@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from exportcompat import apply_patches
-from exportcompat.matrix._cases import CASES, find_case
-from exportcompat.matrix._decoders import Decoder, Sample
+from exportcompat.matrix.cases._catalogue import CASES, find_case
+from exportcompat.matrix.cases._decoder import Decoder, Sample
 
 MODELS = [
     name

@@ -12,8 +12,8 @@ pytest.importorskip("onnxruntime", reason="the clients run on it")
 
 from exportcompat import apply_patches, export
 from exportcompat._exporter._client_configs import write_configs
-from exportcompat.matrix._cases import find_case
-from exportcompat.matrix._encoder_decoders import make_whole
+from exportcompat.matrix.cases._catalogue import find_case
+from exportcompat.matrix.cases._encoder_decoder_models import make_whole
 
 STEPS = 32
 GREEDY = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "do_sample": False}

@@ -14,7 +14,7 @@ onnx = pytest.importorskip("onnx", reason="the file is read")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import _cli
-from exportcompat.matrix._cases import find_case
+from exportcompat.matrix.cases._catalogue import find_case
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -51,7 +51,7 @@ def made(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, i
 
 
 def test_an_encoder_decoder_is_two_files(tmp_path: Path, run: Run) -> None:
-    from exportcompat.matrix._encoder_decoders import make_whole
+    from exportcompat.matrix.cases._encoder_decoder_models import make_whole
 
     make_whole("T5").save_pretrained(tmp_path / "t5")
     status, text, _ = run("export", tmp_path / "t5", tmp_path / "out")

@@ -15,11 +15,11 @@ from exportcompat import ExportCompatError, InputObserver, TextDecoder, apply_pa
 from exportcompat._encoder_decoder._encoder_mask import state_mask
 from exportcompat._verification._onnx_decoder import OnnxDecoder
 from exportcompat._verification._onnx_file import OnnxFile
-from exportcompat.matrix._classes import make_classes
-from exportcompat.matrix._encoder_decoders import make_whole
-from exportcompat.matrix._encoders import sound
-from exportcompat.matrix._joined import make_joined
-from exportcompat.matrix._prove import is_older
+from exportcompat.matrix.cases._composite_models import make_joined
+from exportcompat.matrix.cases._encoder_decoder_models import make_whole
+from exportcompat.matrix.cases._encoder_models import sound
+from exportcompat.matrix.cases._sequence_classifiers import make_classes
+from exportcompat.matrix.proofs._prove import is_older
 
 STEPS = 20
 # Marian is a BART; the matrix has its decoder. On the older release optimum generates with the two files of T5.

@@ -13,8 +13,8 @@ pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import ExportCompatError, Exported, export
 from exportcompat._verification._onnx_file import OnnxFile
-from exportcompat.matrix._cases import find_case
-from exportcompat.matrix._state import State
+from exportcompat.matrix.cases._catalogue import find_case
+from exportcompat.matrix.checks._restoration import State
 
 SMALL = {
     "vocab_size": 99,

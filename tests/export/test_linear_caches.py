@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 from torch.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
 
 from exportcompat import apply_patches
-from exportcompat.matrix._cases import find_case
+from exportcompat.matrix.cases._catalogue import find_case
 
 STATES = ["0.conv_state", "0.recurrent_state"]
 COMPRESSED = ("buffer_kv", "buffer_gate", "compressed_kv")

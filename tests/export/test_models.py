@@ -15,11 +15,11 @@ from torch import nn
 
 from exportcompat import apply_patches
 from exportcompat._verification._onnx_decoder import OnnxDecoder, input_names, output_names
-from exportcompat.matrix._cases import CASES, compare_beyond, compare_unpadded, find_case, parse_proof
-from exportcompat.matrix._check import Outcome, captures, check, export
-from exportcompat.matrix._decoders import Sample
-from exportcompat.matrix._prove import is_older, own_proofs
+from exportcompat.matrix.cases._catalogue import CASES, compare_beyond, compare_unpadded, find_case, parse_proof
+from exportcompat.matrix.cases._decoder import Sample
+from exportcompat.matrix.checks._check import Outcome, captures, check, export
 from exportcompat.matrix.models.tiny_gpt import TinyGPT
+from exportcompat.matrix.proofs._prove import is_older, own_proofs
 
 # Beyond the windows and the rope limits of the cases: the other branch is then the one that was not traced.
 BEYOND = Sample(batch=2, past=40, new=3)
@@ -38,7 +38,7 @@ EAGER_MODELS = ("mistral_window_eager",)
 """The implementation `eager` differs in its masks alone, so one model stands for all; the matrix has the others."""
 
 CALLS = {
-    **{name: 38 for name, case in CASES.items() if case.sources == ("_multimodal.py",)},
+    **{name: 38 for name, case in CASES.items() if case.sources == ("_multimodal_models.py",)},
     # Half of the calls have padding.
     **{name: 94 for name, case in CASES.items() if case.compare is compare_unpadded},
     # Four calls more, of which two are longer than the fixed chunk of these layers.

@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime", reason="the file is run")
 from exportcompat import InputObserver, apply_patches
 from exportcompat._observer._text_only_decoder import TextAlone
 from exportcompat._verification._onnx_file import OnnxFile
-from exportcompat.matrix._cases import find_case
+from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.patches.multimodal._feature_merge import merging, placed
 
 STORED = 3

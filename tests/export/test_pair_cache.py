@@ -11,8 +11,8 @@ pytest.importorskip("transformers", reason="the cache is one of transformers")
 from torch.utils import _pytree as pytree
 
 from exportcompat import apply_patches
-from exportcompat.matrix._cases import CASES
-from exportcompat.matrix._decoders import Sample
+from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat.matrix.cases._decoder import Sample
 
 NAMES = ("whisper_decoder", "t5_decoder", "bart_decoder")
 EXISTING = [name for name in NAMES if CASES[name].exists()]

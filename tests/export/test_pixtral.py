@@ -7,7 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the patches compute with tensors")
 
-from exportcompat.patches.vision._pixtral import _inside, _unless_elsewhere, cells_of
+from exportcompat.patches.toolkit.patch_merging import cells_of
+from exportcompat.patches.vision._pixtral import _inside, _unless_elsewhere
 
 SIZES = ((4, 6), (2, 2), (6, 4))
 

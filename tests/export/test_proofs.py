@@ -6,9 +6,9 @@ pytest.importorskip("torch", reason="a proof is an export")
 pytest.importorskip("transformers", reason="the cases are models of transformers")
 
 from exportcompat import PatchingSpec
-from exportcompat.matrix._cases import CASES, parse_proof
-from exportcompat.matrix._check import check
-from exportcompat.matrix._prove import own_proofs
+from exportcompat.matrix.cases._catalogue import CASES, parse_proof
+from exportcompat.matrix.checks._check import check
+from exportcompat.matrix.proofs._prove import own_proofs
 from exportcompat.patches import default_registry
 
 PROOFS = own_proofs()

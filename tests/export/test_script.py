@@ -14,9 +14,9 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from exportcompat import apply_patches
-from exportcompat.matrix._cases import find_case
-from exportcompat.matrix._check import check
-from exportcompat.matrix._decoders import Sample
+from exportcompat.matrix.cases._catalogue import find_case
+from exportcompat.matrix.cases._decoder import Sample
+from exportcompat.matrix.checks._check import check
 from exportcompat.patches.attention.mask_broadcast import by_broadcasting
 from exportcompat.patches.experts._dense_loop import over_all_experts, over_all_experts_by_default
 

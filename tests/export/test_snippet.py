@@ -10,9 +10,9 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import ExportCompatError, InputObserver, apply_patches
-from exportcompat.matrix._cases import find_case
-from exportcompat.matrix._prove import is_older
-from exportcompat.matrix._state import State
+from exportcompat.matrix.cases._catalogue import find_case
+from exportcompat.matrix.checks._restoration import State
+from exportcompat.matrix.proofs._prove import is_older
 
 # One has layers of one kind, one of two, and one has states besides; the cases `_export` of the matrix show more.
 CASES: tuple[str, ...] = ("llama", "gemma2_window", "jamba")

@@ -11,9 +11,9 @@ runtime = pytest.importorskip("onnxruntime", reason="the exports are run by ONNX
 from exportcompat._verification._discrepancy import TOLERANCE
 from exportcompat._verification._onnx_decoder import OnnxDecoder, input_names, output_names
 from exportcompat._verification._schedules import compare, decoder_schedules
-from exportcompat.matrix._decoders import PlainDecoder
+from exportcompat.matrix.cases._decoder import PlainDecoder
+from exportcompat.matrix.checks._tiny_gpt_files import export_decoder, export_stateless, quantize
 from exportcompat.matrix.models._decoder import GPTDecoder
-from exportcompat.matrix.models._export import export_decoder, export_stateless, quantize
 from exportcompat.matrix.models.tiny_gpt import MEDIUM, GPTConfig, TinyGPT, chooser
 
 SMALL = GPTConfig(128, 32, n_layers=2, n_heads=4, n_positions=256)

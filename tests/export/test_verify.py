@@ -12,9 +12,9 @@ from exportcompat import ExportCompatError
 from exportcompat._observer._replay import first_line
 from exportcompat._verification._discrepancy import TOLERANCE, Discrepancies, measure
 from exportcompat._verification._schedules import Schedule, compare, decoder_schedules
-from exportcompat.matrix._cases import find_case
-from exportcompat.matrix._check import check, export
-from exportcompat.matrix._decoders import PlainDecoder, Sample
+from exportcompat.matrix.cases._catalogue import find_case
+from exportcompat.matrix.cases._decoder import PlainDecoder, Sample
+from exportcompat.matrix.checks._check import check, export
 
 SHORT = [Schedule(2, (3, 1))]
 

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="places are tensors")
 
 from exportcompat import apply_patches
-from exportcompat.matrix._cases import find_case
+from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.patches.multimodal.placeholder_count import checked
 from exportcompat.patches.vision._patch_coordinates import corners, find_places, frame_ends, segments, window_order
 from exportcompat.patches.vision._segment_batch import side_by_side

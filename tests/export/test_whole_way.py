@@ -9,10 +9,10 @@ torch = pytest.importorskip("torch", reason="an export needs torch")
 pytest.importorskip("transformers", reason="the cases are models of transformers")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
-from exportcompat.matrix._cases import CASES, find_case
-from exportcompat.matrix._check import check
-from exportcompat.matrix._decoders import Sample
-from exportcompat.matrix._whole_way import compare_whole, prompt
+from exportcompat.matrix.cases._by_export import compare_whole, prompt
+from exportcompat.matrix.cases._catalogue import CASES, find_case
+from exportcompat.matrix.cases._decoder import Sample
+from exportcompat.matrix.checks._check import check
 
 
 @pytest.mark.parametrize(

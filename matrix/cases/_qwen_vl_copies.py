@@ -1,0 +1,118 @@
+"""Vision towers of models that have copied those of Qwen-VL, with and without changes."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._qwen_vl_models import ImageText, VisionTower, make_config, make_tower, make_whole
+
+
+class ImageTower(VisionTower):
+    """A tower for images alone, whose videos are images to it."""
+
+    shapes = tuple(grids for grids in VisionTower.shapes if all(frames == 1 for frames, _, _ in grids))
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A tower that is built like those of Qwen-VL.
+
+    Attributes:
+        config: the name of its configuration.
+        model: the name of its class.
+        settings: what differs from the others.
+        kind: what is called.
+    """
+
+    config: str
+    model: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    kind: type[VisionTower] = VisionTower
+
+
+_SETTINGS: Mapping[str, Any] = {
+    "depth": 2,
+    "hidden_act": "silu",
+    "hidden_size": 32,
+    "in_channels": 3,
+    "intermediate_size": 64,
+    "num_heads": 2,
+    "out_hidden_size": 32,
+    "patch_size": 4,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+}
+_TABLE = {"num_position_embeddings": 49}
+COPIES: Mapping[str, Copy] = {
+    "qwen2_5_omni": Copy(
+        "Qwen2_5OmniVisionEncoderConfig",
+        "Qwen2_5OmniVisionEncoder",
+        {"window_size": 24, "fullatt_block_indexes": [1], "depth": 3},
+    ),
+    "qwen3_vl_moe": Copy(
+        "Qwen3VLMoeVisionConfig", "Qwen3VLMoeVisionModel", {**_TABLE, "deepstack_visual_indexes": [0]}
+    ),
+    "qwen3_omni_moe": Copy(
+        "Qwen3OmniMoeVisionEncoderConfig", "Qwen3OmniMoeVisionEncoder", {**_TABLE, "deepstack_visual_indexes": [0]}
+    ),
+    "qwen3_5": Copy("Qwen3_5VisionConfig", "Qwen3_5VisionModel", _TABLE),
+    "qwen3_5_moe": Copy("Qwen3_5MoeVisionConfig", "Qwen3_5MoeVisionModel", _TABLE),
+    "glm4v": Copy("Glm4vVisionConfig", "Glm4vVisionModel", {"image_size": 28}, ImageTower),
+    "glm4v_moe": Copy("Glm4vMoeVisionConfig", "Glm4vMoeVisionModel", {"image_size": 28}, ImageTower),
+    "glm_ocr": Copy("GlmOcrVisionConfig", "GlmOcrVisionModel", {"image_size": 28}, ImageTower),
+    # It has patches of one frame.
+    "ernie4_5_vl_moe": Copy(
+        "Ernie4_5_VLMoeVisionConfig", "Ernie4_5_VLMoeVisionTransformerPretrainedModel", {"in_channels": 6}
+    ),
+}
+
+
+def make_copy(name: str) -> VisionTower:
+    """Build the tower of a model, by the name of its folder."""
+    copy, package = COPIES[name], f"transformers.models.{name}"
+    config = getattr(importlib.import_module(f"{package}.configuration_{name}"), copy.config)
+    model = getattr(importlib.import_module(f"{package}.modeling_{name}"), copy.model)
+    return make_tower(model(config(**{**_SETTINGS, **copy.settings})), copy.kind)
+
+
+class PictureText(ImageText):
+    """A model of texts with images whose tower takes no videos."""
+
+    shapes = tuple(page for page in ImageText.shapes if all(frames == 1 for frames, _, _ in page[1]))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A model of texts with such a tower; attributes as those of `Copy`."""
+
+    config: str
+    model: str
+    settings: Mapping[str, Any]
+    kind: type[ImageText] = ImageText
+
+
+_EXPERTS = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "decoder_sparse_step": 1,
+    # 5.0 wants it to be given.
+    "pad_token_id": 0,
+}
+WHOLE: Mapping[str, Whole] = {
+    "qwen3_vl_moe": Whole("Qwen3VLMoeConfig", "Qwen3VLMoeForConditionalGeneration", {"head_dim": 8, **_EXPERTS}),
+    "qwen3_5": Whole(
+        "Qwen3_5Config", "Qwen3_5ForConditionalGeneration", {"head_dim": 8, "layer_types": ["full_attention"]}
+    ),
+    "glm4v": Whole("Glm4vConfig", "Glm4vForConditionalGeneration", {"head_dim": 8}, PictureText),
+}
+
+
+def make_whole_copy(name: str) -> ImageText:
+    """Build a model of texts with the tower of `make_copy`, by the name of its folder."""
+    whole, package = WHOLE[name], f"transformers.models.{name}"
+    config = getattr(importlib.import_module(f"{package}.configuration_{name}"), whole.config)
+    model = getattr(importlib.import_module(f"{package}.modeling_{name}"), whole.model)
+    vision = {**make_copy(name).model.config.to_dict(), "out_hidden_size": 32}
+    return make_whole(model(make_config(config, vision, **whole.settings)), whole.kind)

@@ -1,0 +1,52 @@
+"""Images of any size, for models that resize what they make of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ._decoder import generator
+from ._forward import Forward
+from ._vision_encoder_models import Windows
+
+
+class Maps(Windows):
+    """Maps of an eighth, a sixteenth and a thirty-second of an image, with sides that are even, odd, or both.
+
+    The smallest map of what is traced has several patches: of one, torch would make a constant.
+    """
+
+    traced = (2, 80, 144)
+    shapes: Sequence[Any] = ((1, 64, 96), (3, 96, 72), (1, 130, 160), (2, 64, 64))
+
+
+class Places(Windows):
+    """Images in patches of 8 by 8; a model interpolates what it has learnt of their places."""
+
+    traced = (2, 48, 64)
+    shapes: Sequence[Any] = ((1, 32, 32), (3, 64, 32), (1, 96, 104))
+
+
+def make_mobilevit() -> Forward:
+    """Build MobileViT, whose patches are 2 by 2 places of a map."""
+    from transformers import MobileViTConfig, MobileViTModel
+
+    widths = {"hidden_sizes": [16, 16, 16], "neck_hidden_sizes": [8, 8, 8, 8, 8, 8, 16], "num_attention_heads": 4}
+    return Maps(_stirred(MobileViTModel(MobileViTConfig(image_size=64, **widths))))
+
+
+def make_beit() -> Forward:
+    """Build BEiT, with a bias for the place of each patch relative to each other, learnt for 4 by 4 patches."""
+    from transformers import BeitConfig, BeitModel
+
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = BeitConfig(image_size=32, patch_size=8, use_relative_position_bias=True, **sizes)
+    return Places(_stirred(BeitModel(config)))
+
+
+def _stirred(model: Any) -> Any:
+    """Add to all weights: of those that they begin with, biases are 0, and nothing of an image comes to the end."""
+    seed = generator()
+    for weight in model.parameters():
+        weight.data += torch.randn(weight.shape, generator=seed) * 0.3
+    return model

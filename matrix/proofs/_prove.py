@@ -1,0 +1,122 @@
+"""Run the proofs of every spec that applies here, leave-one-out, and note the sources that were proved."""
+
+import json
+import sys
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from exportcompat import plan
+from exportcompat.matrix._files import write_lock
+from exportcompat.matrix.cases import parse_proof
+from exportcompat.matrix.checks import Outcome, check, quiet
+from exportcompat.matrix.versions import releases
+from exportcompat.registry import PatchingSpec, fingerprint, installed_version, text_key
+
+Lock = dict[str, dict[str, Any]]
+
+SLOW = (
+    # Without these torch takes minutes to unroll a loop, or to refuse it.
+    "delta-rule-continued",
+    "kimi-delta-chunks",
+    "vision-segments",
+    # These have large graphs, and others of their kind are proved.
+    "activation-quantile",
+    "altup-coefficient-clip",
+    "anyres-tiles",
+    "bamba-cache-position",
+    "falcon-h1-cache-position",
+    "lfm2-vl-squares",
+    "lighton-ocr-squares",
+    "mistral3-squares",
+    "next-video-frames",
+    "resized-patches",
+)
+"""Specs that `prove` and the matrix show, and the tests do not: they would take too long."""
+
+
+def prove(lock: Path | None, ids: Collection[str] = (), cases: Collection[str] = ()) -> int:
+    """Print a line per proof; with a lock file, add this environment's fingerprints where every proof holds.
+
+    Args:
+        lock: the file; None for none.
+        ids: the specs to prove; all that apply if there is none.
+        cases: what proves them, in place of their own proofs: a model with a copy of what is replaced, say.
+
+    Returns:
+        0 if each proof fails without its spec and works with it.
+
+    Raises:
+        ExportCompatError: there is no such case.
+    """
+    specs = [item.spec for item in plan() if item.applies and (not ids or item.spec.id in ids)]
+    broken = 0
+    for spec in specs:
+        held = [_holds(spec, proof) for proof in cases or spec.proofs]
+        broken += not all(held)
+        if lock is not None and all(held) and held:
+            _record(lock, spec)
+    return 1 if broken else 0
+
+
+def is_older() -> bool:
+    """Say whether the installed transformers is older than the newest that is supported."""
+    found = installed_version("transformers")
+    return found is not None and found < Version(releases("transformers")[-1])
+
+
+def own_proofs() -> list[tuple[PatchingSpec, str]]:
+    """Return each spec that applies here with its first proof; on older releases those alone that the newest has not.
+
+    `SLOW` ones are left out. No release is older if it is the newest itself, or newer. A model may be younger than the
+    oldest release of a range; the first proof is that of a model which exists.
+    """
+    versions = {"torch": str(installed_version("torch")), "transformers": releases("transformers")[-1]}
+    others = [item.spec for item in plan(versions) if item.applies] if is_older() else []
+    specs = [item.spec for item in plan() if item.applies and item.spec not in others and item.spec.id not in SLOW]
+    found = [(spec, [proof for proof in spec.proofs if parse_proof(proof)[0].exists()]) for spec in specs]
+    return [(spec, proofs[0]) for spec, proofs in found if proofs]
+
+
+def _holds(spec: PatchingSpec, proof: str) -> bool:
+    case, sample = parse_proof(proof)
+    if not case.exists():
+        return True
+    with quiet():
+        without = check(case, sample, exclude=[spec.id], again=False)
+        together = _with_all(proof)
+    holds = without.state != "works" and together.state == "works"
+    detail = "" if holds else f"  {without.problems[:1]} / {together.problems[:2]}"
+    print(f"{spec.id:26} {proof:20} without: {without.state:6} with: {together.state}{detail}", flush=True)
+    return holds
+
+
+@lru_cache(maxsize=None)
+def _with_all(proof: str) -> Outcome:
+    case, sample = parse_proof(proof)
+    return check(case, sample, again=False)
+
+
+def _record(lock: Path, spec: PatchingSpec) -> None:
+    """Add what the targets of `spec` are here; the file is replaced as a whole or not at all."""
+    known: Lock = json.loads(lock.read_text("utf-8")) if lock.exists() else {}
+    texts = known.setdefault("texts", {})
+    for target, found, release, key in _sources(spec):
+        if key:
+            texts[key] = found
+        releases = known.setdefault(target, {}).setdefault(found, [])
+        if release not in releases:
+            releases.append(release)
+            releases.sort(key=lambda text: [int(part) for part in text.split(".")])
+    write_lock(lock, known)
+
+
+def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str, str]]:
+    """Yield target, fingerprint, release and text key of each loaded target."""
+    for target in spec.places:
+        version: Any = installed_version(target.package)
+        if target.module in sys.modules and (source := target.source()) is not None:
+            yield target.text, fingerprint(source), version.base_version, text_key(source)

@@ -1,0 +1,11 @@
+"""Results for people: a page, a table in a few lines, and why one cell is as it is."""
+
+from ._report import write_report
+from ._summary import summary
+from ._why import why
+
+__all__ = [
+    "summary",
+    "why",
+    "write_report",
+]

@@ -1,0 +1,69 @@
+"""One cell: every case on the installed versions, with a result file that is resumed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat.matrix.cases import Case, chosen
+from exportcompat.matrix.checks import proved
+from exportcompat.matrix.store import BROKEN, PACKAGES, WORKS, Installed, Results, file_name
+from exportcompat.matrix.versions import exclusion, proofs_at_ends
+
+from ._worker_pool import USUAL, Limits, run_jobs
+
+
+def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, limits: Limits = USUAL) -> int:
+    """Check the cases that match, write a result after each, and print a line for each.
+
+    Args:
+        folder: where the file of this cell is.
+        patterns: shell patterns of names of cases; all if there is none.
+        jobs: number of processes at a time.
+        fresh: check again what has a result already.
+        limits: time and memory of one case.
+
+    Returns:
+        0 if each case that exists here works.
+
+    Raises:
+        ExportCompatError: no case matches, or the file is not one of ours.
+        MissingExtraError: torch, transformers, onnx, onnxscript or onnxruntime is not installed.
+    """
+    for package in PACKAGES:
+        require(package, "all")
+    cases, installed = chosen(patterns), Installed.here()
+    names = installed.versions["transformers"], installed.versions["torch"]
+    results = Results(folder / file_name(*names))
+    todo = [case for case in cases if fresh or not results.is_current(case, installed)]
+    print(f"{results.path.name}: {len(cases)} cases, {len(cases) - len(todo)} of them known", flush=True)
+    reasons = {case.name: exclusion(case.name, installed.versions) for case in todo}
+    rows = [(case, {"state": "untested", "problems": [reasons[case.name]]}) for case in todo if reasons[case.name]]
+    work = [(case, "") for case in todo if not reasons[case.name]]
+    for case, row in chain(rows, ((case, row) for (case, _), row in run_jobs(work, jobs, limits))):
+        results.add(case, row, installed)
+        print(_line(case, row), flush=True)
+    _prove(results, cases, proofs_at_ends().get(names, {}), jobs, limits)
+    states = [results.rows[case.name]["state"] for case in cases]
+    return 0 if set(WORKS) & set(states) and not set(BROKEN) & set(states) else 1
+
+
+def _prove(results: Results, cases: list[Case], wanted: Mapping[str, Sequence[str]], jobs: int, limits: Limits) -> None:
+    """Find out what is not known of the proofs, and print a line for each."""
+    missing = [(case, proof) for case in cases for proof in results.missing_proofs(case, wanted.get(case.name, ()))]
+    # Without a spec that was not applied, the row is as it is; it says nothing of another sample.
+    known = [
+        item for item in missing if ":" not in item[1] and item[1] not in results.rows[item[0].name].get("applied", ())
+    ]
+    work = [item for item in missing if item not in known]
+    for (case, proof), found in chain(((item, proved("works")) for item in known), run_jobs(work, jobs, limits)):
+        results.add_proof(case, proof, found)
+        print(f"{'without':11} {case.name:24} {proof}: {found['without']}, with it: {found['with']}", flush=True)
+
+
+def _line(case: Case, row: dict[str, Any]) -> str:
+    notes = "; ".join(row["problems"])[:150]
+    return (
+        f"{row['state']:11} {case.name:24} {row.get('total_seconds', 0):5.1f} s {row.get('megabytes', 0):5} MB  {notes}"
+    )
