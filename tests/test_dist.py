@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from exportcompat.matrix._files import parse_toml
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {
     "src/exportcompat": "exportcompat",
@@ -26,7 +28,7 @@ FOLDERS = {
     "matrix/models": "exportcompat/matrix/models",
 }
 METADATA = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
-MAX_BYTES = 380_000
+MAX_BYTES: int = parse_toml((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["exportcompat"]["max-wheel-bytes"]
 
 
 def copy_source(to: Path) -> Path:
@@ -136,6 +138,21 @@ def test_a_session_has_the_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     # What the first build has left in the folder must not be shipped by the second.
     with zipfile.ZipFile(build(wheel_command(lean), source, lean)) as built:
         assert not tools() & shipped(built)
+
+
+def test_a_patch_that_was_deleted_is_not_shipped(tmp_path: Path) -> None:
+    source, first, second = tmp_path / "source", tmp_path / "first", tmp_path / "second"
+    source.mkdir()
+    copy_source(source)
+    stale = source / "patches" / "deleted_patch.py"
+    stale.write_text("SPECS = ()\n", "utf-8")
+    with zipfile.ZipFile(build(wheel_command(first), source, first)) as built:
+        assert "exportcompat/patches/deleted_patch.py" in shipped(built)
+    stale.unlink()
+    # The folder `build` of the first build is still there, as after `pip install .` in a checkout.
+    assert (source / "build").exists()
+    with zipfile.ZipFile(build(wheel_command(second), source, second)) as built:
+        assert "exportcompat/patches/deleted_patch.py" not in shipped(built)
 
 
 def test_a_command_that_is_not_shipped_says_where_it_is(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
