@@ -68,9 +68,7 @@ def overview(folder: Path) -> str:
         if row["state"] not in NOT_THERE
     ]
     names = {name for rows in cells.values() for name in rows}
-    packages = " and ".join(
-        _span([cell[at] for cell in cells], name) for at, name in enumerate(("transformers", "torch"))
-    )
+    spans = [_span([cell[at] for cell in cells], name) for at, name in enumerate(("transformers", "torch"))]
     lines = [
         f"{len(tested):,} results of {len(names)} cases, wherever the release has the model, on",
         f"{' and '.join(spans)}: {_counts(tested)}.",
