@@ -93,13 +93,13 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation into build/site, strictly, and follow every link of it; nothing is fetched."""
+    """Build the documentation into build/site and follow every link; an argument is a folder with other results."""
     wheel = build(session)
     uv(session, f"{wheel}[all]", "--no-deps")
     uv(session, "packaging", *DOCS_TOOLS)
     # The two modules of docs/_site import each other by their names.
     env = {"PYTHONSAFEPATH": "", "NO_MKDOCS_2_WARNING": "1"}
-    run_python(session, "docs/_site/build_site.py", "build/docs", env=env)
+    run_python(session, "docs/_site/build_site.py", "build/docs", *session.posargs, env=env)
     arguments = ["--strict", "--config-file", "build/docs/mkdocs.yml", "--site-dir", "../site"]
     run_python(session, "-m", "mkdocs", "build", *arguments, env=env)
     run_python(session, "docs/_site/site_links.py", "build/site", env=env)

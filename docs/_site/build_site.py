@@ -1,4 +1,4 @@
-"""Put the pages of the site together: `python docs/_site/build_site.py FOLDER`.
+"""Put the pages of the site together: `python docs/_site/build_site.py FOLDER [RESULTS]`.
 
 The folder gets `pages/` and `mkdocs.yml`. The pages are those of `docs/`, and those that are made of the modules of
 `patches/`, of the commands' help, of the results and of the files at the root. In each of them an id of a spec becomes
@@ -35,8 +35,8 @@ _LINK = re.compile(rf"\]\((?:\.\./)*({'|'.join(AT_ROOT)})\.md(#[\w-]+)?\)")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the folder anew."""
-    (folder,) = map(Path, arguments)
+    """Write the folder anew, with the results of `matrix/results` or of another folder."""
+    folder, results = map(Path, (*arguments, ROOT / "matrix" / "results")[:2])
     areas = read_areas(ROOT / "patches")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS, folder / "pages", ignore=shutil.ignore_patterns("_site", "__pycache__"))
@@ -44,8 +44,8 @@ def main(arguments: Sequence[str]) -> None:
         target = folder / "pages" / path
         target.parent.mkdir(exist_ok=True)
         target.write_text(text, "utf-8")
+    write_results(folder / "pages", results)
     link_pages(folder / "pages", areas)
-    write_report(folder / "pages" / "report.html")
     settings = (HERE / "mkdocs.yml").read_text("utf-8")
     (folder / "mkdocs.yml").write_text(settings.replace(PATCHES, navigation(areas)), "utf-8")
 
@@ -82,10 +82,17 @@ def help_of(command: str) -> str:
     return done.stdout.strip()
 
 
-def write_report(path: Path) -> None:
-    """Write the page of all results, which needs no other one."""
-    words = [sys.executable, "-m", "exportcompat", "matrix", "report", "--out", str(path)]
-    subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+def write_results(pages: Path, results: Path) -> None:
+    """Write what works: tables, and a page with all that is known of each result, to which they lead."""
+    for kind, name in (("html", "report.html"), ("md", "results.md")):
+        words = ["exportcompat", "matrix", "report", "--format", kind, "--results", str(results)]
+        command = [sys.executable, "-m", *words, "--out", str(pages / name)]
+        subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    title, _, rest = (pages / "results.md").read_text("utf-8").partition("\n")
+    lead = (
+        "[All results on one page](report.html), to be filtered, each with its sample, its specs and what went wrong."
+    )
+    (pages / "results.md").write_text(f"{title}\n\n{lead}\n{rest}", "utf-8")
 
 
 def navigation(areas: Iterable[Area]) -> str:
