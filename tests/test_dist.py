@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+import exportcompat
 from exportcompat.matrix._files import parse_toml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -187,6 +188,11 @@ def test_only_packaging_is_required(core_metadata: email.message.Message) -> Non
 
 def test_the_extras(core_metadata: email.message.Message) -> None:
     assert {"torch", "transformers", "onnx", "all"} <= set(core_metadata.get_all("Provides-Extra", []))
+
+
+def test_the_changelog_begins_with_this_version(core_metadata: email.message.Message) -> None:
+    headings = [line for line in (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines() if line.startswith("## ")]
+    assert headings[0].split()[1] == core_metadata["Version"] == exportcompat.__version__
 
 
 def test_the_licence_is_included(wheel: zipfile.ZipFile, core_metadata: email.message.Message) -> None:

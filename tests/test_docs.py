@@ -1,5 +1,6 @@
 """The site: every spec has its page, ids are links, and the check of links finds what is broken."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import exportcompat
+import exportcompat.registry
 from exportcompat.patches import default_registry
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -117,10 +120,17 @@ def test_links_are_followed(site: Any, tmp_path: Path, body: str, problem: str) 
     assert list(site_links.problems(tmp_path)) == ([problem] if problem else [])
 
 
+def test_the_reference_has_every_public_name() -> None:
+    pages = "".join(path.read_text("utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
+    described = re.findall(r"^::: exportcompat\.(?:\w+\.)?(\w+)$", pages, re.MULTILINE)
+    public = {*exportcompat.__all__, *exportcompat.registry.__all__, "default_registry"} - {"__version__"}
+    # `plan` is two functions: one that reads what is installed, and one that is given it.
+    assert set(described) == public
+    assert [name for name in described if described.count(name) > 1 and name != "plan"] == []
+
+
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_links_of_the_files_at_the_root_lead_somewhere(name: str) -> None:
-    import re
-
     found = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / name).read_text("utf-8"))
     assert found
     assert [link for link in found if "://" not in link and not (ROOT / link).exists()] == []

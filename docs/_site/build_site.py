@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from site_patches import Area, index_page, page, read_areas
@@ -36,7 +37,7 @@ _LINK = re.compile(rf"\]\((?:\.\./)*({'|'.join(AT_ROOT)})\.md(#[\w-]+)?\)")
 
 def main(arguments: Sequence[str]) -> None:
     """Write the folder anew, with the results of `matrix/results` or of another folder."""
-    folder, results = map(Path, (*arguments, ROOT / "matrix" / "results")[:2])
+    folder, results = (Path(text) for text in (*arguments, str(ROOT / "matrix" / "results"))[:2])
     areas = read_areas(ROOT / "patches")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS, folder / "pages", ignore=shutil.ignore_patterns("_site", "__pycache__"))
@@ -109,11 +110,11 @@ def link_pages(pages: Path, areas: Iterable[Area]) -> None:
     for path in pages.rglob("*.md"):
         text = path.read_text("utf-8").replace(ENTRIES, "\n".join(decisions(pages / "decisions")))
         folder = path.parent.relative_to(pages).as_posix()
-        text = _LINK.sub(lambda found, folder=folder: _to_root(found, folder), text)
+        text = _LINK.sub(partial(_to_root, folder), text)
         path.write_text("\n".join(linked(text.split("\n"), targets, folder)), "utf-8")
 
 
-def _to_root(found: re.Match[str], folder: str) -> str:
+def _to_root(folder: str, found: re.Match[str]) -> str:
     return f"]({posixpath.relpath(AT_ROOT[found[1]], folder)}{found[2] or ''})"
 
 
