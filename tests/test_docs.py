@@ -51,8 +51,9 @@ def test_areas_are_folders_where_there_are_some(site: Any, tmp_path: Path, monke
     patches, spec = sys.modules["site_patches"], next(iter(default_registry()))
     (tmp_path / "caches").mkdir()
     (tmp_path / "caches" / "__init__.py").write_text('"""Defects of caches.\n\nWhat lives here: nodes."""\n')
-    (tmp_path / "caches" / "node.py").write_text('"""A cache is no node."""\n')
+    (tmp_path / "caches" / "node.py").write_text('"""A cache is no node."""\n\nSPECS = ()\n')
     (tmp_path / "caches" / "_helper.py").write_text('"""Is no patch."""\n')
+    (tmp_path / "caches" / "shared.py").write_text("import no_such_module\n")
     (tmp_path / "no_area").mkdir()
     made = type("Module", (), {"SPECS": (spec,)})
     monkeypatch.setattr(patches.importlib, "import_module", {"exportcompat.patches.caches.node": made}.__getitem__)
@@ -118,6 +119,12 @@ def test_links_are_followed(site: Any, tmp_path: Path, body: str, problem: str) 
     (tmp_path / "index.html").write_text(body)
     (tmp_path / "other.html").write_text('<h2 id="here">x</h2>')
     assert list(site_links.problems(tmp_path)) == ([problem] if problem else [])
+
+
+def test_a_folder_without_pages_is_no_whole_site(site: Any, tmp_path: Path) -> None:
+    import site_links
+
+    assert list(site_links.problems(tmp_path / "none")) == [f"{tmp_path / 'none'} has no pages"]
 
 
 def test_the_reference_has_every_public_name() -> None:

@@ -6,6 +6,7 @@ a link to its patch. All of it is Markdown before MkDocs sees it, so that anothe
 exportcompat has to be installed with its tools.
 """
 
+import os
 import posixpath
 import re
 import shutil
@@ -79,7 +80,7 @@ def cli_page() -> str:
 def help_of(command: str) -> str:
     """Return what a command says with `--help`, in lines that fit a page."""
     words = [sys.executable, "-m", "exportcompat", *command.split(), "--help"]
-    done = subprocess.run(words, check=True, capture_output=True, text=True, env={"COLUMNS": "88"})
+    done = subprocess.run(words, check=True, capture_output=True, text=True, env={**os.environ, "COLUMNS": "88"})
     return done.stdout.strip()
 
 

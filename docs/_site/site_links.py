@@ -44,7 +44,10 @@ class Page(HTMLParser):
 def problems(site: Path) -> Iterator[str]:
     """Yield a line for each link that leads nowhere, and for each thing that is loaded from another host."""
     read = cache(lambda path: Page(path.read_text("utf-8")))
-    for path in sorted(site.rglob("*.html")):
+    pages = sorted(site.rglob("*.html"))
+    if not pages:
+        yield f"{site} has no pages"
+    for path in pages:
         # The server's page for what it does not find has absolute links, as it stands for any address.
         if path.name == "404.html":
             continue

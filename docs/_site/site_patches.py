@@ -26,6 +26,7 @@ PARTS = (
 
 _PART = re.compile(rf"^({'|'.join(PARTS)}): ", re.MULTILINE)
 _LIST = re.compile(r"^(?!- |  )(.+)\n(?=- )", re.MULTILINE)
+_SPECS = re.compile(r"^SPECS\b", re.MULTILINE)
 _RELEASE = re.compile(r"/blob/v?([^/]+)/")
 
 
@@ -102,11 +103,11 @@ def _flat(folder: Path) -> Iterator[Area]:
 
 
 def _patches(folder: Path, package: str) -> Iterator[Patch]:
-    """Yield the modules of a folder that have specs."""
+    """Yield the modules of a folder that have specs; what patches share is not imported, as it may need torch."""
     for path in sorted(folder.glob("[!_]*.py")):
-        specs = getattr(importlib.import_module(f"{package}.{path.stem}"), "SPECS", ())
-        if specs:
-            yield Patch(path.stem, _docstring(path), tuple(specs))
+        if _SPECS.search(path.read_text("utf-8")):
+            module = importlib.import_module(f"{package}.{path.stem}")
+            yield Patch(path.stem, _docstring(path), tuple(module.SPECS))
 
 
 def _docstring(path: Path) -> str:
