@@ -17,6 +17,7 @@ from exportcompat._drift._survey import Surveyor
 from exportcompat.patches import default_registry
 from exportcompat.registry import Fingerprints, PatchingSpec
 
+KEYS = {"package", "version", "spec_id", "target", "state", "detail", "diff", "alarm"}
 CACHE = "transformers/cache_utils.py"
 ROPE = "transformers/modeling_rope_utils.py"
 NODE = "pytree(transformers.cache_utils:DynamicCache)"
@@ -196,7 +197,11 @@ def test_the_command_shows_a_diff_against_the_proved_source(
     status, out, err = run(capsys, "--transformers", str(gone), "--no-diff", "--json")
     assert status == 1
     assert "2 findings need a look" in err
-    assert [row["state"] for row in json.loads(out)["findings"]].count("gone") == 1
+    found = json.loads(out)
+    assert [row["state"] for row in found["findings"]].count("gone") == 1
+    # The keys are promised in docs/stability.md.
+    assert found.keys() == {"findings", "alarms"}
+    assert found["findings"][0].keys() == KEYS
 
 
 class _Registry(list[PatchingSpec]):

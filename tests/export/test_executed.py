@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from exportcompat.matrix.cases import CASES
-from exportcompat.matrix.store import SourceTree, key, own_source
-from exportcompat.matrix.store import _result_key as key_module
+from exportcompat.matrix.store import SourceTree, own_source
 
 pytest.importorskip("onnxruntime", reason="cases are exported and run")
 pytest.importorskip("transformers", reason="cases are models of transformers")
