@@ -24,33 +24,50 @@ class Modules:
         self._loaded = list(loaded)
         self._spaces = [namespace(module) for module in self._loaded]
         self._lengths = [*map(len, self._spaces)]
+        self._having: dict[str, list[ModuleType]] = {}
+        self._within: dict[str, list[ModuleType]] = {}
         self._found: dict[Any, Any] = {}
 
     def __iter__(self) -> Iterator[ModuleType]:
         return iter(self._loaded)
 
     def are(self, loaded: list[ModuleType]) -> bool:
-        """Say whether these modules are `loaded`, in the same order, and none has got another number of names."""
+        """Say whether these modules are `loaded`, in the same order, and none has got a name that was looked for."""
         try:
             # Lists compare by identity first. Some objects in `sys.modules` have an `__eq__` of their own.
-            return bool(loaded == self._loaded) and [*map(len, self._spaces)] == self._lengths
+            is_same = bool(loaded == self._loaded)
         except Exception:
             return False
+        return is_same and self._have_no_more([*map(len, self._spaces)])
+
+    def _have_no_more(self, lengths: list[int]) -> bool:
+        if lengths == self._lengths:
+            return True
+        # `__main__` of a notebook grows all the time.
+        pairs = enumerate(zip(lengths, self._lengths, strict=True))
+        changed = [self._loaded[index] for index, (now, before) in pairs if now != before]
+        if any(module in modules for modules in self._within.values() for module in changed):
+            return False
+        for name, modules in self._having.items():
+            if any(name in namespace(module) and module not in modules for module in changed):
+                return False
+        self._lengths = lengths
+        return True
 
     def having(self, name: str) -> list[ModuleType]:
         """Return the modules that have `name`, whatever it stands for there."""
-        return self.once(
-            ("name", name),
-            lambda: [module for module, space in zip(self._loaded, self._spaces, strict=True) if name in space],
-        )
+        if name not in self._having:
+            pairs = zip(self._loaded, self._spaces, strict=True)
+            self._having[name] = [module for module, space in pairs if name in space]
+        return self._having[name]
 
     def within(self, package: str) -> list[ModuleType]:
         """Return the modules of `package`, and of `<package>_modules`, where transformers puts code of checkpoints."""
-        prefixes = (f"{package}.", f"{package}_modules.")
-        return self.once(
-            ("package", package),
-            lambda: [item for item in self._loaded if str(getattr(item, "__name__", "")).startswith(prefixes)],
-        )
+        if package not in self._within:
+            prefixes = (f"{package}.", f"{package}_modules.")
+            names = ((item, str(getattr(item, "__name__", ""))) for item in self._loaded)
+            self._within[package] = [item for item, name in names if name.startswith(prefixes)]
+        return self._within[package]
 
     def once(self, key: Any, find: Callable[[], _T], is_right: Callable[[_T], bool] = lambda found: True) -> _T:
         """Return what `find` has returned for `key`, as long as it is right."""

@@ -36,6 +36,8 @@ class Resolution:
         self.warnings: list[str] = []
         self.replacements: list[Replacement] = []
         self.is_whole = True
+        self._spread: list[Target] = []
+        self._of_spread: list[Lookup] = []
         self._lookups: list[Lookup] = []
         self._places: list[Hashable] = []
         self._values: list[Any] = []
@@ -44,7 +46,11 @@ class Resolution:
 
     def see(self, target: Target) -> None:
         """Note what a target stands for; call it before its places are looked for."""
-        self._look(target.lookups(self.modules))
+        found = target.lookups(self.modules)
+        self._look(found)
+        if target.is_spread:
+            self._spread.append(target)
+            self._of_spread += found
         if counts := target.counts():
             self._counts.append((target, counts))
 
@@ -61,10 +67,19 @@ class Resolution:
         self._places += [place] * len(lookups)
         self._values += [space.get(key, ABSENT) for space, key in lookups]
 
-    def finish(self, report: PatchReport, warnings: list[str]) -> None:
-        """Note what the entry says."""
+    def finish(self, report: PatchReport, warnings: list[str], modules: Modules) -> bool:
+        """Note what the entry says; return whether a later one may repeat it while `modules` are loaded.
+
+        The factories import what they need, and that may be users of a target as well.
+        """
         self.report = _copy(report)
         self.warnings = list(warnings)
+        if self.is_whole and modules is not self.modules:
+            again = [item for target in self._spread for item in target.lookups(modules)]
+            # The same namespaces; the keys are those of the targets.
+            self.is_whole = [id(space) for space, _ in again] == [id(space) for space, _ in self._of_spread]
+            self.modules = modules
+        return self.is_whole
 
     def holds(self, engine: Engine) -> bool:
         """Say whether an entry would find the same again, given that `modules` are loaded.

@@ -190,10 +190,9 @@ class _Entry:
 
     def _keep(self, key: _Key) -> None:
         """Keep what was found for later entries."""
-        found, self._resolution = self._resolution, None
         with self._lock:
-            if found is not None and found.is_whole and not self._executed:
-                found.finish(self.report, self._warnings)
+            found, self._resolution = self._resolution, None
+            if found is not None and found.finish(self.report, self._warnings, LOADED.now()):
                 RESOLUTIONS.keep(self._registry, key, found)
 
     def end(self) -> None:
@@ -213,6 +212,8 @@ class _Entry:
                 return
             self._executed.add(module.__name__)
             due = [(item, _due(item, module)) for item in self._watched]
+            if self._resolution is not None and any(item.module == module.__name__ for _, one in due for item in one):
+                self._resolution.is_whole = False
             for decision, targets in due:
                 self._remove_pending(decision.spec.id, targets)
         for decision, targets in due:

@@ -114,6 +114,29 @@ def test_nothing_is_looked_for_while_nothing_changes(
     assert list(report.hits.values()) == [2, 2, 2, 2, 2, 2, 2]
 
 
+def test_what_the_factories_import_is_no_change(
+    fakepkg: Any, user: Any, make_module: MakeModule, make_spec: MakeSpec, resolved: list[Any]
+) -> None:
+    def importing(original: Any) -> Any:
+        make_module("fakehelper")
+        return lambda *args, **kwargs: ("patched", original(*args, **kwargs))
+
+    def spreading(original: Any) -> Any:
+        make_module("fakeuser", f=fakepkg.f)
+        return lambda *args, **kwargs: ("patched", original(*args, **kwargs))
+
+    make_module("importers", importing=importing, spreading=spreading)
+    for name in ("importing", "spreading"):
+        registry = Registry([make_spec("imported(fakepkg:f)", replacement=f"importers:{name}")])
+        resolved.clear()
+        for _ in range(3):
+            with apply_patches(registry=registry):
+                assert user.f(1) == ("patched", 1)
+        assert (len(resolved) == 1) is (name == "importing")
+    with apply_patches(registry=registry):
+        assert sys.modules["fakeuser"].f(1) == ("patched", 1)  # type: ignore[attr-defined]
+
+
 def test_what_was_asked_for_is_part_of_what_is_known(fakepkg: Any, user: Any, registry: Registry) -> None:
     for _ in range(2):
         with apply_patches(registry=registry):
@@ -220,12 +243,14 @@ def test_what_is_bound_anew_in_between(
 
 
 def test_a_name_that_a_module_gets_in_between(
-    fakepkg: Any, registry: Registry, make_module: MakeModule, snapshot: Any
+    fakepkg: Any, registry: Registry, make_module: MakeModule, snapshot: Any, resolved: list[Any]
 ) -> None:
     taker: Any = make_module("taker")
-    for _ in range(2):
+    for number in range(3):
         with apply_patches(registry=registry):
             pass
+        setattr(taker, f"name{number}", None)
+    assert len(resolved) == 1
     taker.f = fakepkg.f
     before = snapshot(taker)
     for _ in range(2):
