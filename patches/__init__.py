@@ -6,6 +6,8 @@ from pathlib import Path
 
 from exportcompat.registry import Fingerprints, Registry
 
+from ._companions import COMPANIONS
+
 __all__ = ["default_registry"]
 
 
@@ -18,4 +20,5 @@ def default_registry() -> Registry:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     specs = [spec for module in modules for spec in module.SPECS]
-    return Registry(specs, fingerprints=Fingerprints(Path(__path__[0]) / "fingerprints.json"))
+    lock = Fingerprints(Path(__path__[0]) / "fingerprints.json")
+    return Registry(specs, fingerprints=lock, companions=COMPANIONS)

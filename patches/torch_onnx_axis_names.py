@@ -73,10 +73,10 @@ def _names(inputs: Any, axes: list[Any]) -> dict[str, str]:
 def _rename(model: Any, names: dict[str, str]) -> None:
     """Write the names in place of the symbols, in the shape of every value, those of inner graphs included."""
     # Of a function's nodes, this is what every onnxscript beside torch 2.6 can list: to 0.2.7 it has no `graph`.
-    from onnxscript.ir.traversal import RecursiveGraphIterator
+    from onnxscript import ir
 
     for graph in (model.graph, *model.functions.values()):
-        values = [*graph.inputs, *(value for node in RecursiveGraphIterator(graph) for value in node.outputs)]
+        values = [*graph.inputs, *(value for node in ir.traversal.RecursiveGraphIterator(graph) for value in node.outputs)]
         for value in values:
             if value.shape is not None:
                 value.shape = type(value.shape)([_renamed(size, names) for size in value.shape])

@@ -10,9 +10,11 @@ from types import ModuleType, TracebackType
 from typing import Any, Literal, get_args
 
 from ._engine import Engine, Patch, Replacement
-from ._errors import DriftError, DriftWarning, RestoreError, SpecError, TargetError
+from ._companions import mismatches
+from ._errors import CompanionWarning, DriftError, DriftWarning, RestoreError, SpecError, TargetError
 from ._fingerprint import BUILTIN
 from ._late import ImportWatch
+from ._packages import PACKAGES
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._select import Decision, plan
@@ -115,7 +117,7 @@ class _Entry:
         self._watched: list[Decision] = []
         self._named: set[str] = set()
         self._executed: set[str] = set()
-        self._warnings: list[str] = []
+        self._warnings: list[tuple[str, type[Warning]]] = []
 
     def begin(self, include: Collection[str] | None, exclude: Collection[str]) -> None:
         environment = Environment()
@@ -125,7 +127,9 @@ class _Entry:
         self._named = {
             place.text for item in every if item.applies for place in item.spec.places if not place.is_spread
         }
-        self.report.versions = {name: str(found) if found else None for name, found in environment.items()}
+        self._compare_companions(environment)
+        versions = {name: environment[name] for name in (*PACKAGES, *environment)}
+        self.report.versions = {name: str(found) if found else None for name, found in versions.items()}
         self._watched = [decision for decision in decisions if decision.applies]
         WATCH.listen(self.imported)
         # The listing comes after the listener, so that no module is imported unseen.
@@ -168,8 +172,13 @@ class _Entry:
     def warn(self, stacklevel: int) -> None:
         """Give the warnings that have come up, as those of the caller `stacklevel` frames above."""
         texts, self._warnings = self._warnings, []
-        for text in texts:
-            warnings.warn(text, DriftWarning, stacklevel)
+        for text, category in texts:
+            warnings.warn(text, category, stacklevel)
+
+    def _compare_companions(self, environment: Environment) -> None:
+        """Note what does not go together. It is no error here: `torch.export` alone may not need it."""
+        self.report.mismatched = list(mismatches(self._registry.companions, environment))
+        self._warnings += [(text, CompanionWarning) for text in self.report.mismatched]
 
     def _end(self) -> None:
         WATCH.forget(self.imported)
@@ -240,7 +249,7 @@ class _Entry:
         # A decorator's users are imported one by one; its own source drifts once.
         if drift not in self.report.drifted:
             self.report.drifted.append(drift)
-            self._warnings.append(f"{_drifted(decision, drift.target, drift.what)}; applied, as the signature fits")
+            self._warnings.append((f"{_drifted(decision, drift.target, drift.what)}; applied, as the signature fits", DriftWarning))
 
     def _withdraw(self, decision: Decision) -> None:
         """Take back what one spec has patched so far."""
@@ -259,7 +268,7 @@ class _Entry:
         self.report.skipped[decision.spec.id] = str(error)
         self.report.drifted.append(Drift(decision.spec.id, ", ".join(decision.spec.targets), str(error), False))
         if self._on_drift == "warn":
-            self._warnings.append(f"{error}; the spec was left out")
+            self._warnings.append((f"{error}; the spec was left out", DriftWarning))
 
     def _skip(self, spec_id: str, reason: str) -> None:
         reasons = self.report.skipped.get(spec_id, reason).split("; ")

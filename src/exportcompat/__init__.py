@@ -8,6 +8,8 @@
 from typing import TYPE_CHECKING
 
 from exportcompat.registry import (
+    CompanionError,
+    CompanionWarning,
     ConflictError,
     Decision,
     DriftError,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from ._pair import TextDecoder
 
 __all__ = [
+    "CompanionError",
+    "CompanionWarning",
     "ConflictError",
     "Decision",
     "Discrepancies",

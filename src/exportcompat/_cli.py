@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from exportcompat.patches import default_registry
-from exportcompat.registry import Decision, Environment, ExportCompatError, PatchingSpec, plan
+from exportcompat.registry import PACKAGES, Decision, Environment, ExportCompatError, PatchingSpec, plan
 
 from ._commands import AlarmError, MismatchError, add_drift, add_export, add_verify
 from ._proved import describe, proved_on
 from ._table import table
 from ._version import __version__
-
-PACKAGES = ("torch", "transformers")
-"""The packages whose versions can be given on the command line."""
 
 _MATRIX = "matrix"
 
@@ -89,11 +86,11 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
         UnknownSpecError: an id is unknown.
         NotApplicableError: an included id is not for the versions.
     """
-    given = {package: getattr(arguments, package) for package in PACKAGES}
+    given = {package: getattr(arguments, package.replace("-", "_")) for package in PACKAGES}
     environment = Environment({name: _version(text) for name, text in given.items() if text is not None})
     registry = default_registry()
     decisions = plan(registry, environment, include=arguments.include, exclude=arguments.exclude)
-    # A plan looks at no package that no spec needs; these two are shown in any case.
+    # A plan looks at no package that no spec needs; these are shown in any case.
     versions = {name: _text(environment[name]) for name in (*PACKAGES, *environment)}
     if arguments.json:
         rows = [

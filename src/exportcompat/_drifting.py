@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from exportcompat.registry import ExportCompatError, Fingerprints, Registry, Target
+from exportcompat.registry import PACKAGES, ExportCompatError, Fingerprints, Registry, Target
 
 from ._commands import AlarmError
 from ._drift import MEANING, Finding, Locked, difference, findings, for_version, to_data
@@ -135,14 +135,22 @@ def lookers(options: argparse.Namespace, registry: Registry) -> Iterator[Looker]
     Raises:
         ExportCompatError: none was, or it cannot be read.
     """
-    asked = {name: INSTALLED if options.installed else getattr(options, name) for name in ("transformers", "torch")}
+    given = {name: getattr(options, name.replace("-", "_")) for name in PACKAGES}
+    asked = {name: INSTALLED for name in _concerned(registry)} if options.installed else given
     if not any(asked.values()):
-        raise ExportCompatError("say what to look at: --transformers SOURCE, --torch SOURCE or --installed")
+        options_of = ", ".join(f"--{name} SOURCE" for name in PACKAGES)
+        raise ExportCompatError(f"say what to look at: {options_of} or --installed")
     if options.against and sum(bool(text) for text in asked.values()) > 1:
         raise ExportCompatError("--against is for one package; give --transformers or --torch, not both")
     for package, text in asked.items():
         if text:
             yield Looker(package, text, registry, options)
+
+
+def _concerned(registry: Registry) -> list[str]:
+    """Return the packages that specs write to, those alone of the companions."""
+    found = {target.package for spec in registry for target in spec.places}
+    return [name for name in PACKAGES if name in ("transformers", "torch") or name in found]
 
 
 def _lines(looker: Looker, found: list[Finding], *, everything: bool) -> Iterator[str]:

@@ -11,6 +11,7 @@ from exportcompat.registry import ExportCompatError
 
 from ._api import apply_patches
 from ._commands import MismatchError
+from ._companions import check_companions
 from ._discrepancy import Discrepancies
 from ._export import Exported, export
 from ._extras import require
@@ -32,6 +33,7 @@ def run_export(arguments: argparse.Namespace) -> Iterator[str]:
     source, folder = arguments.model, Path(arguments.folder)
     if folder.suffix == ".onnx" or folder.is_file():
         raise ExportCompatError(f"{folder} is no folder; name one, and model.onnx and its configuration are put there")
+    check_companions()
     say("load ...")
     loaded = load(source, arguments.task, arguments.prompt)
     made = _export(loaded, source, folder, arguments)
