@@ -52,6 +52,23 @@ def policy() -> dict[str, Any]:
     return {name: _table()[name] for name in ("cells", "default")}
 
 
+def seasons() -> dict[str, dict[str, Any]]:
+    """Return the versions that were current together, by the name of each season, oldest first."""
+    return {row["name"]: row for row in _table().get("seasons", ())}
+
+
+def season(name: str) -> dict[str, Any]:
+    """Return the versions of one season.
+
+    Raises:
+        ExportCompatError: there is none of this name.
+    """
+    known = seasons()
+    if name not in known:
+        raise ExportCompatError(f"{_FILE.name} has no season {name!r}; it has {', '.join(known) or 'none'}")
+    return known[name]
+
+
 def exclusion(case: str, versions: Mapping[str, str]) -> str:
     """Return why a case is not run on these versions, with a link; empty if it is."""
     for row in _table()["exclusions"]:

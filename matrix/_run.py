@@ -11,7 +11,7 @@ from exportcompat.registry import ExportCompatError
 from ._axes import policy
 from ._cases import Case
 from ._cell import chosen
-from ._cells import Cell, all_cells, cases_of, choose, default_cells, shard
+from ._cells import Cell, all_cells, cases_of, choose, default_cells, season_cells, shard
 from ._driver import Options, Task, cell_process, plan_task, regressions, results_of, run_tasks
 from ._environments import Environments
 from ._states import BROKEN, STATES, UNTESTED
@@ -75,6 +75,9 @@ def _closed(tasks: Sequence[Task], options: Options, page: Path) -> int:
 
 def _cells(arguments: argparse.Namespace) -> list[Cell]:
     is_default = not (arguments.all or arguments.torch or arguments.transformers)
+    if arguments.season:
+        cells = choose(season_cells(arguments.season), arguments.transformers, arguments.torch)
+        return shard(cells, arguments.shard)
     cells = default_cells() if is_default else choose(all_cells(), arguments.transformers, arguments.torch)
     return shard(cells, arguments.shard)
 

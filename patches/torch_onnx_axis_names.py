@@ -76,7 +76,8 @@ def _rename(model: Any, names: dict[str, str]) -> None:
     from onnxscript import ir
 
     for graph in (model.graph, *model.functions.values()):
-        values = [*graph.inputs, *(value for node in ir.traversal.RecursiveGraphIterator(graph) for value in node.outputs)]
+        nodes = ir.traversal.RecursiveGraphIterator(graph)
+        values = [*graph.inputs, *(value for node in nodes for value in node.outputs)]
         for value in values:
             if value.shape is not None:
                 value.shape = type(value.shape)([_renamed(size, names) for size in value.shape])

@@ -13,7 +13,13 @@ _MODULES = {"protobuf": "google.protobuf"}
 
 _BUILDS = {
     "onnx": ("onnx-weekly",),
-    "onnxruntime": ("onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino", "onnxruntime-qnn", "ort-nightly"),
+    "onnxruntime": (
+        "onnxruntime-gpu",
+        "onnxruntime-directml",
+        "onnxruntime-openvino",
+        "onnxruntime-qnn",
+        "ort-nightly",
+    ),
 }
 """Packages that bring the same modules as the one that a requirement names."""
 

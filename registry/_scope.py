@@ -9,8 +9,8 @@ from contextlib import ContextDecorator
 from types import ModuleType, TracebackType
 from typing import Any, Literal, get_args
 
-from ._engine import Engine, Patch, Replacement
 from ._companions import mismatches
+from ._engine import Engine, Patch, Replacement
 from ._errors import CompanionWarning, DriftError, DriftWarning, RestoreError, SpecError, TargetError
 from ._fingerprint import BUILTIN
 from ._late import ImportWatch
@@ -249,7 +249,8 @@ class _Entry:
         # A decorator's users are imported one by one; its own source drifts once.
         if drift not in self.report.drifted:
             self.report.drifted.append(drift)
-            self._warnings.append((f"{_drifted(decision, drift.target, drift.what)}; applied, as the signature fits", DriftWarning))
+            text = f"{_drifted(decision, drift.target, drift.what)}; applied, as the signature fits"
+            self._warnings.append((text, DriftWarning))
 
     def _withdraw(self, decision: Decision) -> None:
         """Take back what one spec has patched so far."""

@@ -18,7 +18,17 @@ import pytest
 from exportcompat import __version__, _cli
 from exportcompat._proved import describe, proved_on
 from exportcompat.patches import default_registry
-from exportcompat.registry import COMPANIONS, PACKAGES, Environment, Fingerprints, PatchingSpec, Registry, SpecError, installed_version, module_of
+from exportcompat.registry import (
+    COMPANIONS,
+    PACKAGES,
+    Environment,
+    Fingerprints,
+    PatchingSpec,
+    Registry,
+    SpecError,
+    installed_version,
+    module_of,
+)
 
 HERE = Path(__file__).parent
 

@@ -136,7 +136,7 @@ def lookers(options: argparse.Namespace, registry: Registry) -> Iterator[Looker]
         ExportCompatError: none was, or it cannot be read.
     """
     given = {name: getattr(options, name.replace("-", "_")) for name in PACKAGES}
-    asked = {name: INSTALLED for name in _concerned(registry)} if options.installed else given
+    asked = dict.fromkeys(_concerned(registry), INSTALLED) if options.installed else given
     if not any(asked.values()):
         options_of = ", ".join(f"--{name} SOURCE" for name in PACKAGES)
         raise ExportCompatError(f"say what to look at: {options_of} or --installed")
