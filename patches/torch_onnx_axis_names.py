@@ -94,7 +94,7 @@ SPECS = (
         id="torch-onnx-axis-names",
         targets=("torch.onnx._internal.exporter._core:export",),
         replacement=f"{__name__}:with_names",
-        requires=("torch>=2.6,<2.7",),
+        requires=("torch>=2.6,<2.7", "onnxscript>=0.1"),
         reason="dynamic_shapes takes no names of axes, and the file has none: no graph, or one without dynamic axes.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.7.1/torch/onnx/_internal/exporter/_dynamic_shapes.py",),
         proofs=("tiny_gpt",),
