@@ -96,10 +96,15 @@ def default_cases() -> list[str]:
 
 def _listed(tasks: Sequence[Task], *, as_json: bool) -> Iterator[str]:
     if as_json:
-        yield json.dumps([{**vars(task.cell), "cases": len(task.cases), "todo": len(task.todo)} for task in tasks])
+        yield json.dumps([{**_named(task.cell), "cases": len(task.cases), "todo": len(task.todo)} for task in tasks])
         return
-    rows = [(task.cell.transformers, task.cell.torch, str(len(task.cases)), str(len(task.todo))) for task in tasks]
-    yield from table([("TRANSFORMERS", "TORCH", "CASES", "TO RUN"), *rows])
+    rows = [(*vars(task.cell).values(), str(len(task.cases)), str(len(task.todo))) for task in tasks]
+    yield from table([("TRANSFORMERS", "TORCH", "SEASON", "CASES", "TO RUN"), *rows])
+
+
+def _named(cell: Cell) -> dict[str, str]:
+    """Return what a cell is called by; most have no season."""
+    return {name: text for name, text in vars(cell).items() if text}
 
 
 def _overview(tasks: Sequence[Task], options: Options) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 Symptom: `unsupported operand type(s) for *: 'int' and 'SymbolicDim'` for experts of Qwen3-MoE. To onnxscript 0.2.2 the
 export succeeds, and of `x[rows, columns] = values` the columns are ignored: wrong logits.
-Cause: to 0.5.6 `aten_index_put` multiplies the sizes of an index as numbers; to 0.2.2 it looks at the first index alone.
+Cause: to 0.5.6 `aten_index_put` multiplies the sizes of an index as numbers; to 0.2.2 it sees the first index alone.
 What is done: behind the capture, `index_put` becomes a `scatter` on a tensor whose indexed axes are one. An index of
 booleans is left to onnxscript.
 Can go: with onnxscript 0.5.6; later releases translate it at any size (read in 0.5.7 to 0.7.2, run on 0.7.2).
@@ -81,7 +81,7 @@ SPECS = (
         targets=("torch.onnx._internal.exporter._decomp:create_onnx_friendly_decomposition_table",),
         replacement=f"{__name__}:patch_decomposition_table",
         requires=("torch>=2.6", "onnxscript<0.5.7"),
-        reason="index_put of a dynamic size has no translation, and of several indices a wrong one: no or wrong logits.",
+        reason="index_put of a dynamic size is not translated, or of several indices wrongly: no graph, or wrong logits.",
         upstream=(
             "https://github.com/microsoft/onnxscript/blob/v0.4.0/onnxscript/function_libs/torch_lib/ops/core.py",
         ),

@@ -11,7 +11,7 @@ import pytest
 
 from exportcompat._index import File, offered
 from exportcompat.matrix import _axes, _cell, _driver, _find_seasons, _run
-from exportcompat.matrix._cells import ANYWHERE, Cell, all_cells, season_cells
+from exportcompat.matrix._cells import ANYWHERE, all_cells, season_cells
 from exportcompat.matrix._environments import Environments
 from exportcompat.matrix._find_seasons import find_seasons, write_seasons
 from exportcompat.matrix._jobs import Limits
@@ -44,7 +44,9 @@ def index(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[File]]:
     monkeypatch.setattr(_find_seasons, "offered", lambda _, package: files[package])
     known = {"torch": ["2.6.0", "2.7.0", "2.7.1"], "transformers": ["4.44.2", "4.48.3", "4.50.0", "4.53.0"]}
     monkeypatch.setattr(_find_seasons, "releases", lambda package: known[package])
-    monkeypatch.setattr(_find_seasons, "last_patches", lambda package: [text for text in known[package] if text != "2.7.0"])
+    monkeypatch.setattr(
+        _find_seasons, "last_patches", lambda package: [text for text in known[package] if text != "2.7.0"]
+    )
     return files
 
 
@@ -206,7 +208,9 @@ def test_a_season_is_listed(arguments: argparse.Namespace, capsys: pytest.Captur
     assert [(row["season"], row["torch"], row["cases"], row["todo"]) for row in rows] == [("2.6", "2.6.0", 1, 1)] * 2
 
 
-def test_the_environment_of_a_season_has_its_pins(arguments: argparse.Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_a_season_has_its_pins(
+    arguments: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made, begun = list[dict[str, str]](), list[str]()
 
     def python(_: Any, found: dict[str, str]) -> str:
@@ -259,5 +263,3 @@ def test_what_a_linear_layer_fails_with_is_said(monkeypatch: pytest.MonkeyPatch)
     assert linear_problem() == (
         "upstream itself cannot export a linear layer with these packages: TypeError: Expected an int, got a boolean."
     )
-
-

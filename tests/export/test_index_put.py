@@ -83,6 +83,7 @@ def test_an_export_is_right_at_other_sizes(monkeypatch: pytest.MonkeyPatch, tmp_
     }
     program.save(path)
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    for inputs in (inputs, (torch.randn(9, 3), torch.tensor([8, 1, -1, 8]), torch.tensor([2, 0, 1, 2]))):
-        feeds = {item.name: value.numpy() for item, value in zip(session.get_inputs(), inputs, strict=True)}
-        assert torch.allclose(torch.from_numpy(session.run(None, feeds)[0]), model(*inputs), atol=1e-5)
+    unseen = (torch.randn(9, 3), torch.tensor([8, 1, -1, 8]), torch.tensor([2, 0, 1, 2]))
+    for call in (inputs, unseen):
+        feeds = {item.name: value.numpy() for item, value in zip(session.get_inputs(), call, strict=True)}
+        assert torch.allclose(torch.from_numpy(session.run(None, feeds)[0]), model(*call), atol=1e-5)
