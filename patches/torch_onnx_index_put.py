@@ -81,7 +81,7 @@ SPECS = (
         targets=("torch.onnx._internal.exporter._decomp:create_onnx_friendly_decomposition_table",),
         replacement=f"{__name__}:patch_decomposition_table",
         requires=("torch>=2.6", "onnxscript<0.5.7"),
-        reason="index_put of a dynamic size is not translated, or of several indices wrongly: no graph, or wrong logits.",
+        reason="index_put of a dynamic size is not translated, and of several indices wrongly: no or wrong logits.",
         upstream=(
             "https://github.com/microsoft/onnxscript/blob/v0.4.0/onnxscript/function_libs/torch_lib/ops/core.py",
         ),
