@@ -10,8 +10,10 @@ import pytest
 from exportcompat import CompanionError, CompanionWarning, apply_patches, plan
 from exportcompat import _companions as companions
 from exportcompat._companions import check_companions
+from exportcompat.matrix._axes import seasons
 from exportcompat.patches import default_registry
 from exportcompat.registry import (
+    PACKAGES,
     CompanionRule,
     Environment,
     PatchingSpec,
@@ -103,6 +105,32 @@ def test_protobuf_7_needs_integers(changes: dict[str, str | None], count: int) -
         assert text.startswith("protobuf 7.36.2 does not go with onn")
         assert "wanted protobuf<7, because" in text
         assert text.endswith("Run: pip install 'protobuf<7'")
+
+
+@pytest.mark.parametrize(
+    ("torch", "least", "older"),
+    [
+        ("2.6.0", "0.1.0", ""),
+        ("2.7.1", "0.2.2", "0.2.1"),
+        ("2.8.0", "0.3.1", "0.3.0"),
+        ("2.9.1", "0.4.0", "0.3.2"),
+        ("2.10.0", "0.4.0", "0.3.2"),
+        ("2.11.0", "0.6.0", "0.5.7"),
+        ("2.15.0", "0.6.0", "0.5.7"),
+    ],
+)
+def test_each_torch_has_its_least_onnxscript(torch: str, least: str, older: str) -> None:
+    versions = {**OF_2_6, "torch": torch, "onnx-ir": "1.1.0"}
+    assert not list(mismatches(default_registry().companions, Environment({**versions, "onnxscript": least})))
+    if older:
+        (text,) = mismatches(default_registry().companions, Environment({**versions, "onnxscript": older}))
+        assert text.startswith(f"onnxscript {older} does not go with torch {torch}: wanted onnxscript>=")
+
+
+def test_the_rules_let_every_season_pass() -> None:
+    for row in seasons().values():
+        environment = Environment({name: row.get(name) for name in PACKAGES if name != "transformers"})
+        assert list(mismatches(default_registry().companions, environment)) == []
 
 
 def test_what_is_installed_goes_together() -> None:
