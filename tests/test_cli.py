@@ -218,6 +218,7 @@ def test_plan_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[st
     packaging = metadata.version("packaging")
     assert found == {
         "versions": {"torch": "2.10", "transformers": None, **companions(), "packaging": packaging},
+        "mismatched": [],
         "specs": [
             {
                 "id": "first",

@@ -2,13 +2,16 @@
 
 import json
 import sys
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from exportcompat import CompanionError, CompanionWarning, apply_patches, plan
 from exportcompat import _companions as companions
+from exportcompat._archive import read_sources
 from exportcompat._companions import check_companions
 from exportcompat.matrix._axes import seasons
 from exportcompat.patches import default_registry
@@ -16,6 +19,7 @@ from exportcompat.registry import (
     PACKAGES,
     CompanionRule,
     Environment,
+    Fingerprints,
     PatchingSpec,
     Registry,
     SpecError,
@@ -142,6 +146,20 @@ def test_a_malformed_rule_is_refused() -> None:
         CompanionRule(wanted="<7", when=(), why="it is old")
 
 
+def test_a_plan_says_what_does_not_go_together(capsys: pytest.CaptureFixture[str]) -> None:
+    from exportcompat import _cli
+
+    given = {**OF_2_6, "protobuf": "7.36.2"}
+    arguments = [text for name, version in given.items() for text in (f"--{name}", version or "none")]
+    assert _cli.main(["plan", *arguments]) == 0
+    first, second, third, *_ = capsys.readouterr().out.splitlines()
+    assert "onnxscript 0.2.5, onnx-ir not installed, onnx 1.17.0, onnxruntime" in first
+    assert second.startswith("protobuf 7.36.2 does not go with onnxscript 0.2.5: wanted protobuf<7, because ")
+    assert third == ""
+    assert _cli.main(["plan", *arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mismatched"] == [second]
+
+
 @pytest.fixture
 def broken(fakepkg: ModuleType, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch) -> Registry:
     """Return a registry with a rule that is broken here."""
@@ -181,3 +199,46 @@ def test_the_command_refuses_before_a_model_is_loaded(
     monkeypatch.setattr(companions, "default_registry", lambda: broken)
     assert _cli.main(["export", "no-such-model", "no-such-folder"]) == 2
     assert capsys.readouterr().err == f"exportcompat: error: {MESSAGE}\n"
+
+
+@pytest.mark.parametrize(("package", "folder"), [("onnx-ir", "onnx_ir"), ("protobuf", "google/protobuf")])
+def test_the_sources_of_a_companion_are_found_under_its_module(package: str, folder: str, tmp_path: Path) -> None:
+    place = tmp_path / folder
+    place.mkdir(parents=True)
+    (place / "__init__.py").write_text("__version__ = '1.2.3'\n", "utf-8")
+    (place / "serde.py").write_text("def load(): ...\n", "utf-8")
+    found = read_sources(tmp_path, package)
+    assert (found.package, found.version) == (package, "1.2.3")
+    assert sorted(found) == [module_of(package), f"{module_of(package)}.serde"]
+    assert read_sources(place, package, "2.0").version == "2.0"
+
+
+def test_a_wheel_of_a_companion_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "onnx_ir-0.1.7-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("onnx_ir/__init__.py", "")
+        archive.writestr("other/__init__.py", "")
+    found = read_sources(path, "onnx-ir")
+    assert (found.version, list(found)) == ("0.1.7", ["onnx_ir"])
+
+
+def test_drift_looks_at_a_companion(
+    tmp_path: Path, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from exportcompat import _cli
+
+    (tmp_path / "onnx_ir").mkdir()
+    (tmp_path / "onnx_ir" / "__init__.py").write_text("__version__ = '0.1.7'\ndef save(model): return model\n", "utf-8")
+    lock = tmp_path / "lock.json"
+    lock.write_text("{}", "utf-8")
+    specs = [
+        make_spec("onnx_ir:save", id="there", requires=("onnx-ir<0.2",)),
+        make_spec("onnx_ir:load", id="later", requires=("onnx-ir>=0.2",)),
+        make_spec("onnx_ir:gone", id="gone", requires=("onnx-ir",)),
+    ]
+    registry = Registry(specs, fingerprints=Fingerprints(lock))
+    monkeypatch.setattr(_cli, "default_registry", lambda: registry)
+    assert _cli.main(["drift", "--onnx-ir", str(tmp_path), "--no-diff", "--json"]) == 1
+    rows = json.loads(capsys.readouterr().out)["findings"]
+    found = {row["spec_id"]: (row["package"], row["version"], row["target"]) for row in rows}
+    assert found == {"there": ("onnx-ir", "0.1.7", "onnx_ir:save"), "gone": ("onnx-ir", "0.1.7", "onnx_ir:gone")}

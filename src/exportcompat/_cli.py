@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from exportcompat.patches import default_registry
-from exportcompat.registry import PACKAGES, Decision, Environment, ExportCompatError, PatchingSpec, plan
+from exportcompat.registry import PACKAGES, Decision, Environment, ExportCompatError, PatchingSpec, mismatches, plan
 
 from ._commands import AlarmError, MismatchError, add_drift, add_export, add_verify
 from ._proved import describe, proved_on
@@ -92,6 +92,7 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
     decisions = plan(registry, environment, include=arguments.include, exclude=arguments.exclude)
     # A plan looks at no package that no spec needs; these are shown in any case.
     versions = {name: _text(environment[name]) for name in (*PACKAGES, *environment)}
+    mismatched = list(mismatches(registry.companions, environment))
     if arguments.json:
         rows = [
             {
@@ -101,9 +102,10 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
             }
             for item in decisions
         ]
-        yield _json({"versions": versions, "specs": rows})
+        yield _json({"versions": versions, "mismatched": mismatched, "specs": rows})
         return
     yield ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
+    yield from mismatched
     yield ""
     lines = [
         (item.spec.id, "yes", describe(item.spec, registry.fingerprints, environment), item.reason)
