@@ -43,6 +43,14 @@ class DriftError(ExportCompatError):
     """A target's source or signature is not one that the spec was proved against."""
 
 
+class CompanionError(ExportCompatError):
+    """Installed packages do not go together, so that no ONNX file can be written."""
+
+
+class CompanionWarning(UserWarning):
+    """Installed packages do not go together, so that no ONNX file can be written."""
+
+
 class DriftWarning(UserWarning):
     """A target's source or signature is not one that the spec was proved against."""
 

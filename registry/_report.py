@@ -56,6 +56,7 @@ class PatchReport:
         skipped: for each spec id that was not applied, the reason.
         pending: for each spec id, targets in modules that were not imported.
         drifted: targets that differ from what was proved.
+        mismatched: installed packages that do not go together, a sentence for each.
     """
 
     versions: dict[str, str | None] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class PatchReport:
     skipped: dict[str, str] = field(default_factory=dict)
     pending: dict[str, list[str]] = field(default_factory=dict)
     drifted: list[Drift] = field(default_factory=list)
+    mismatched: list[str] = field(default_factory=list)
 
     @property
     def hits(self) -> Mapping[str, int]:
@@ -84,6 +86,7 @@ class PatchReport:
             "skipped": self.skipped,
             "pending": self.pending,
             "drifted": [dict(vars(drift)) for drift in self.drifted],
+            "mismatched": self.mismatched,
         }
 
     def to_json(self) -> str:

@@ -11,11 +11,13 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from packaging.version import Version
 
+from ._companions import mismatches
 from ._engine import Engine, Patch, Replacement
-from ._errors import DriftError, DriftWarning, RestoreError, SpecError, TargetError
+from ._errors import CompanionWarning, DriftError, DriftWarning, RestoreError, SpecError, TargetError
 from ._fingerprint import BUILTIN
 from ._late import ImportWatch
 from ._modules import LoadedModules, Modules
+from ._packages import PACKAGES
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._resolution import Resolution, Resolutions
@@ -132,12 +134,12 @@ class _Entry:
         self._watched: list[Decision] = []
         self._named: set[str] = set()
         self._executed: set[str] = set()
-        self._warnings: list[str] = []
+        self._warnings: list[tuple[str, type[Warning]]] = []
         self._resolution: Resolution | None = None
 
     def begin(self, include: Collection[str] | None, exclude: Collection[str]) -> None:
         environment = Environment()
-        versions = {name: environment[name] for name in self._registry.packages()}
+        versions = {name: environment[name] for name in dict.fromkeys((*PACKAGES, *self._registry.packages()))}
         key = _Key(
             specs=len(self._registry),
             versions=tuple(versions.items()),
@@ -177,7 +179,9 @@ class _Entry:
         self._named = {
             place.text for item in every if item.applies for place in item.spec.places if not place.is_spread
         }
-        self.report.versions = {name: str(found) if found else None for name, found in environment.items()}
+        self._compare_companions(environment)
+        versions = {name: environment[name] for name in (*PACKAGES, *environment)}
+        self.report.versions = {name: str(found) if found else None for name, found in versions.items()}
         self._resolution = Resolution(modules, list(self._watched))
         for decision in decisions:
             if decision.applies:
@@ -227,8 +231,13 @@ class _Entry:
     def warn(self, stacklevel: int) -> None:
         """Give the warnings that have come up, as those of the caller `stacklevel` frames above."""
         texts, self._warnings = self._warnings, []
-        for text in texts:
-            warnings.warn(text, DriftWarning, stacklevel)
+        for text, category in texts:
+            warnings.warn(text, category, stacklevel)
+
+    def _compare_companions(self, environment: Environment) -> None:
+        """Note what does not go together. It is no error here: `torch.export` alone may not need it."""
+        self.report.mismatched = list(mismatches(self._registry.companions, environment))
+        self._warnings += [(text, CompanionWarning) for text in self.report.mismatched]
 
     def _end(self) -> None:
         WATCH.forget(self.imported)
@@ -302,7 +311,8 @@ class _Entry:
         # A decorator's users are imported one by one; its own source drifts once.
         if drift not in self.report.drifted:
             self.report.drifted.append(drift)
-            self._warnings.append(f"{_drifted(decision, drift.target, drift.what)}; applied, as the signature fits")
+            text = f"{_drifted(decision, drift.target, drift.what)}; applied, as the signature fits"
+            self._warnings.append((text, DriftWarning))
 
     def _withdraw(self, decision: Decision) -> None:
         """Take back what one spec has patched so far."""
@@ -323,7 +333,7 @@ class _Entry:
         self.report.skipped[decision.spec.id] = str(error)
         self.report.drifted.append(Drift(decision.spec.id, ", ".join(decision.spec.targets), str(error), False))
         if self._on_drift == "warn":
-            self._warnings.append(f"{error}; the spec was left out")
+            self._warnings.append((f"{error}; the spec was left out", DriftWarning))
 
     def _skip(self, spec_id: str, reason: str) -> None:
         reasons = self.report.skipped.get(spec_id, reason).split("; ")

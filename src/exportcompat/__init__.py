@@ -8,6 +8,8 @@
 from typing import TYPE_CHECKING
 
 from exportcompat.registry import (
+    CompanionError,
+    CompanionWarning,
     ConflictError,
     Decision,
     DriftError,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from ._verification import Discrepancies, Discrepancy
 
 __all__ = [
+    "CompanionError",
+    "CompanionWarning",
     "ConflictError",
     "Decision",
     "Discrepancies",

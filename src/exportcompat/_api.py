@@ -21,6 +21,8 @@ def apply_patches(
     It yields a `PatchReport`: what was applied, skipped and why, still waits for an import, has drifted. Scopes may
     nest and overlap, in one thread or several. Nothing is imported in order to patch it. Do not confuse it with the
     two functions of this name in transformers (`transformers.exporters.utils`, `transformers.monkey_patching`).
+    Where installed packages do not go together, such as torch 2.6 and protobuf 7, so that no ONNX file can be written,
+    it gives a `CompanionWarning`, and the report has the sentence in `mismatched`.
 
     Args:
         model: an `nn.Module`; narrows the specs to those that can matter for its modules.

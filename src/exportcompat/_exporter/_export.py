@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._api import apply_patches
+from exportcompat._companions import check_companions
 from exportcompat._extras import require
 from exportcompat._observer import InputObserver, Inputs, is_pair, observe
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, Registry
 
 from ._client_configs import write_configs
 from ._encoder_decoder import export_pair
@@ -55,10 +56,11 @@ def export(
     Raises:
         ExportCompatError: an argument cannot be used, the calls do not agree, or the file cannot be written.
         MissingExtraError: a package is not installed.
+        CompanionError: packages are installed that do not go together; nothing was done then.
         Exception: what `torch.onnx.export` raises for a model that does not export.
     """
     say = progress or (lambda _: None)
-    _require_packages(verify=verify)
+    _require_packages((patches or {}).get("registry"), verify=verify)
     if not isinstance(observer_or_inputs, InputObserver) and is_pair(model, observer_or_inputs, generate):
         return export_pair(
             model,
@@ -84,10 +86,11 @@ def export(
     return Exported(path, report, verified(observer, path, tolerance, say) if verify else None, files)
 
 
-def _require_packages(*, verify: bool) -> None:
+def _require_packages(registry: Registry | None, *, verify: bool) -> None:
     """Ask for everything at once: an export that fails at its last stage has cost the others."""
     for package in ("torch", "onnxscript", *(["onnxruntime"] if verify else [])):
         require(package, "onnx")
+    check_companions(registry)
 
 
 def _observed(

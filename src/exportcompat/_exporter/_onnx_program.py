@@ -11,18 +11,17 @@ from typing import Any
 
 from exportcompat._observer import PAST, SEQUENCE, TOTAL
 from exportcompat._version import __version__
-from exportcompat.registry import ExportCompatError, PatchReport, installed_version
+from exportcompat.registry import PACKAGES, ExportCompatError, PatchReport, installed_version
 
 PREFIX = "exportcompat."
 """Of our keys in `metadata_props`."""
 
 _SUMS = {f"{left} + {right}" for left, right in ((PAST, SEQUENCE), (SEQUENCE, PAST))}
-_PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
 
 
 def metadata(report: PatchReport, about: Mapping[str, str]) -> dict[str, str]:
     """Return what a file says of its making: our version, those of other packages, the specs used, the whole report."""
-    versions = {name: str(found) for name in _PACKAGES if (found := installed_version(name)) is not None}
+    versions = {name: str(found) for name in PACKAGES if (found := installed_version(name)) is not None}
     facts = {"version": __version__, "versions": json.dumps(versions), "specs": ",".join(report.used)}
     return {
         f"{PREFIX}{key}": value for key, value in {**facts, "report": json.dumps(report.to_dict()), **about}.items()
