@@ -1,6 +1,9 @@
 """The engine: declare (`PatchingSpec`), select (`plan`), apply (`Scope`). Imports neither torch nor transformers."""
 
+from ._assumptions import Assumption, AssumptionKind, OnAssumption, tell_assumptions
 from ._errors import (
+    AssumptionError,
+    AssumptionWarning,
     AttributeMissingError,
     ClassMissingError,
     ConflictError,
@@ -27,6 +30,10 @@ from ._targets import DecoratedTarget, Target, parse_target
 from ._versions import Environment, Range, installed_version, parse_range
 
 __all__ = [
+    "Assumption",
+    "AssumptionError",
+    "AssumptionKind",
+    "AssumptionWarning",
     "AttributeMissingError",
     "ClassMissingError",
     "ConflictError",
@@ -43,6 +50,7 @@ __all__ = [
     "MissingExtraError",
     "ModuleMissingError",
     "NotApplicableError",
+    "OnAssumption",
     "OnDrift",
     "PatchReport",
     "PatchingSpec",
@@ -62,5 +70,6 @@ __all__ = [
     "parse_range",
     "parse_target",
     "plan",
+    "tell_assumptions",
     "text_key",
 ]

@@ -8,6 +8,9 @@
 from typing import TYPE_CHECKING
 
 from exportcompat.registry import (
+    Assumption,
+    AssumptionError,
+    AssumptionWarning,
     ConflictError,
     Decision,
     DriftError,
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from ._pair import TextDecoder
 
 __all__ = [
+    "Assumption",
+    "AssumptionError",
+    "AssumptionWarning",
     "ConflictError",
     "Decision",
     "Discrepancies",
