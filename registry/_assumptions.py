@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from ._errors import AssumptionError, AssumptionWarning
 
 OnAssumption = Literal["warn", "error", "ignore"]
-AssumptionKind = Literal["branch", "number", "operator"]
+AssumptionKind = Literal["branch", "number", "operator", "shortcut"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Assumption:
         condition: where the graph is right: a Python expression on names of axes that is true for the sample, such as
             `"past_sequence + sequence <= 2048"`.
         kind: `"branch"` (one side of an `if`, a `while` or the like is in the graph), `"number"` (a size became a
-            Python number) or `"operator"` (an operator of torch was taken apart in one of several ways).
+            Python number), `"operator"` (an operator of torch was taken apart in one of several ways) or `"shortcut"`
+            (a branch for one size alone is left out; what the graph has instead is as a rule the same, only slower).
         file: source file of the model that asked.
         line: line in it.
         function: name of the function.
@@ -80,17 +81,20 @@ def forget(listener: Listener) -> None:
 def tell_assumptions(assumptions: Sequence[Assumption]) -> None:
     """Put assumptions into the reports of the open scopes, and warn or raise as the innermost scope says.
 
+    Shortcuts are in the reports alone.
+
     Raises:
         AssumptionError: there is one, and the scope was opened with `on_assumption="error"`.
     """
     mine = [item for item in _LISTENERS if item.thread == threading.get_ident()] or list(_LISTENERS)
     for listener in mine:
         listener.note_assumptions(assumptions)
-    if not assumptions or not mine or mine[-1].on_assumption == "ignore":
+    grave = [item for item in assumptions if item.kind != "shortcut"]
+    if not grave or not mine or mine[-1].on_assumption == "ignore":
         return
     if mine[-1].on_assumption == "error":
-        raise AssumptionError(assumptions)
-    _warn(assumptions)
+        raise AssumptionError(grave)
+    _warn(grave)
 
 
 def _warn(assumptions: Sequence[Assumption]) -> None:

@@ -1,0 +1,225 @@
+"""Make conditions on named axes of decisions on symbols, and leave out those that hold for everything that is valid."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from exportcompat.registry import Assumption
+
+from ._decisions import Capture, Decision
+
+_SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 16, 33, 64, 1000, 4097, 100_003)
+"""Sizes at which a condition is tried, besides those that it names itself."""
+
+_MOST_TRIALS = 4096
+_LEAST_OF_TORCH = 2
+"""The lower bound of a size for which the caller has set none."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dynamic axis of an input.
+
+    Attributes:
+        name: what it is called.
+        owner: the first input that has it.
+        size: in the sample.
+    """
+
+    name: str
+    owner: str
+    size: int
+
+
+def axes_of(program: Any, names: Mapping[str, Mapping[int, str]] | None = None) -> dict[str, Axis]:
+    """Return the dynamic axes of an exported program by symbol.
+
+    Args:
+        program: a `torch.export.ExportedProgram`.
+        names: name of an axis, by the name of an input; an axis without one is called by its input and its number.
+    """
+    import sympy
+
+    found: dict[str, Axis] = {}
+    wanted = set(program.graph_signature.user_inputs)
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if node.op != "placeholder" or node.name not in wanted or not hasattr(value, "shape"):
+            continue
+        for axis, size in enumerate(value.shape):
+            symbol = getattr(getattr(size, "node", None), "expr", None)
+            if isinstance(symbol, sympy.Symbol) and symbol.name not in found:
+                name = (names or {}).get(node.name, {}).get(axis) or f"{node.name}_{axis}"
+                found[symbol.name] = Axis(_identifier(name), node.name, int(size.node.hint))
+    return found
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def assumptions_of(capture: Capture, axes: Mapping[str, Axis]) -> list[Assumption]:
+    """Return what the graph takes for granted, each condition and line once."""
+    found: dict[Assumption, None] = {}
+    for decision in capture.decisions:
+        symbols = sorted(getattr(decision.expression, "free_symbols", ()), key=str)
+        # A size that is data, not that of an input, is asked for by torch itself, and then it raises an error.
+        if symbols and all(symbol.name in axes for symbol in symbols):
+            mine = {symbol.name: axes[symbol.name] for symbol in symbols}
+            if not _is_valid_always(decision.expression, symbols, mine, capture.ranges):
+                found.setdefault(_assumption(decision, mine))
+    return list(found)
+
+
+def _assumption(decision: Decision, axes: Mapping[str, Axis]) -> Assumption:
+    sample = {axis.name: axis.size for axis in axes.values()}
+    text = _text(decision.expression, axes)
+    kind = "shortcut" if _leaves_out_one(decision) else decision.kind
+    return Assumption(text, kind, decision.file, decision.line, decision.function, decision.source, sample)  # type: ignore[arg-type]
+
+
+def _leaves_out_one(decision: Decision) -> bool:
+    """Say whether the other side of a branch is for one size alone, and not for nothing at all (an empty cache)."""
+    import sympy
+
+    expression = decision.expression
+    if decision.kind != "branch" or not isinstance(expression, (sympy.Ne, sympy.Gt, sympy.Ge, sympy.Lt, sympy.Le)):
+        return False
+    if isinstance(expression, sympy.Ne):
+        return not any(side == 0 for side in expression.args)
+    # `length > 1` is that too: no call has a length of 0.
+    strict = isinstance(expression, (sympy.Gt, sympy.Lt))
+    return expression.lts == (1 if strict else 2)
+
+
+def _is_valid_always(
+    expression: Any, symbols: list[Any], axes: Mapping[str, Axis], ranges: Mapping[Any, Any]
+) -> bool:
+    """Say whether a condition holds for all sizes that a caller may give."""
+    if _is_given(expression, axes):
+        return True
+    try:
+        holds = _function(_text(expression, axes), [axes[symbol.name].name for symbol in symbols])
+    except SyntaxError:
+        # The printer knows no Python for some function: what cannot be tried is said.
+        return False
+    return _always(holds, _trials(expression, symbols, axes, ranges))
+
+
+def _text(expression: Any, axes: Mapping[str, Axis]) -> str:
+    import sympy
+    from torch.utils._sympy.printers import PythonPrinter
+
+    named = {symbol: sympy.Symbol(axes[symbol.name].name, integer=True, positive=True) for symbol in expression.free_symbols}
+    printed = str(PythonPrinter().doprint(expression.xreplace(named)))
+    return re.sub(r"\b(?:builtins\.|math\.|torch\.(?:sym_)?)(?=\w)", "", printed)
+
+
+def _function(text: str, names: list[str]) -> Callable[..., bool]:
+    """Return a condition as a function of its axes, in the order of their names."""
+    import math
+
+    known = {name: getattr(math, name) for name in ("floor", "ceil", "trunc", "sqrt")}
+    code = compile(f"lambda {', '.join(dict.fromkeys(names))}: bool({text})", "<condition>", "eval")
+    made: Callable[..., bool] = eval(code, known)  # noqa: S307 (the text is of sympy's printer)
+    return made
+
+
+def _is_given(expression: Any, axes: Mapping[str, Axis]) -> bool:
+    """Say whether a condition is one between inputs that the sample just meets, such as past + new = length of a mask.
+
+    Whoever calls the graph gives inputs that belong together. Two axes of one input are another matter: an image that
+    is a square says nothing of the next one.
+    """
+    import sympy
+
+    if not isinstance(expression, (sympy.Eq, sympy.Ge, sympy.Le)) or len({axis.owner for axis in axes.values()}) < 2:
+        return False
+    difference = expression.lhs - expression.rhs
+    nothing = {symbol: sympy.Integer(0) for symbol in difference.free_symbols}
+    sample = {symbol: sympy.Integer(axes[symbol.name].size) for symbol in difference.free_symbols}
+    return bool(difference.xreplace(sample) == 0 and difference.xreplace(nothing) == 0)
+
+
+def _trials(expression: Any, symbols: list[Any], axes: Mapping[str, Axis], ranges: Mapping[Any, Any]) -> Iterator[Any]:
+    """Yield sizes, in the order of the symbols, at which the condition is to hold."""
+    import sympy
+
+    numbers = {int(number) for number in expression.atoms(sympy.Integer)}
+    named = {number + step for number in numbers for step in (-1, 0, 1)}
+    sizes = []
+    for symbol in symbols:
+        own = axes[symbol.name].size
+        least, most = _bounds(ranges.get(symbol))
+        tried = {*_SIZES, *named, own - 1, own, own + 1}
+        sizes.append(sorted(size for size in tried if least <= size and (most is None or size <= most)))
+    yield from itertools.islice(itertools.product(*sizes), _MOST_TRIALS)
+    # Of many axes the product is cut off; each alone is tried with the others as they are in the sample.
+    sample = [axes[symbol.name].size for symbol in symbols]
+    for place, alone in enumerate(sizes):
+        yield from ([*sample[:place], size, *sample[place + 1 :]] for size in alone)
+
+
+def _bounds(found: Any) -> tuple[int, int | None]:
+    """Return the bounds that the caller has set."""
+    if found is None:
+        return 0, None
+    import sympy
+
+    least = int(found.lower) if isinstance(found.lower, sympy.Integer) else 0
+    most = int(found.upper) if isinstance(found.upper, sympy.Integer) else None
+    return (0 if least <= _LEAST_OF_TORCH else least), most
+
+
+def _always(holds: Callable[..., bool], trials: Iterator[Any]) -> bool:
+    for sizes in trials:
+        try:
+            if not holds(*sizes):
+                return False
+        except ArithmeticError:
+            # A division by a size of zero: no such call is valid.
+            continue
+        except NameError:
+            return False
+    return True
+
+
+def fixed_axes(capture: Capture, program: Any, names: Mapping[str, Mapping[int, str]]) -> list[Assumption]:
+    """Return the axes that were dynamic in a first attempt, became numbers, and are constants of the program.
+
+    Args:
+        capture: what was noted.
+        program: a `torch.export.ExportedProgram`.
+        names: see `axes_of`.
+    """
+    constant = dict(_constant_axes(program))
+    found: dict[Assumption, None] = {}
+    for failed in capture.failed:
+        for decision in failed.decisions:
+            symbols = list(getattr(decision.expression, "free_symbols", ()))
+            place = _input_axis(failed.sources.get(symbols[0].name, ""), constant) if len(symbols) == 1 else None
+            if decision.kind == "number" and place is not None:
+                name = _identifier(names.get(place[0], {}).get(place[1]) or f"{place[0]}_{place[1]}")
+                where = (decision.file, decision.line, decision.function, decision.source)
+                found.setdefault(Assumption(f"{name} == {constant[place]}", "number", *where, {name: constant[place]}))
+    return list(found)
+
+
+def _constant_axes(program: Any) -> Iterator[tuple[tuple[str, int], int]]:
+    wanted = set(program.graph_signature.user_inputs)
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and node.name in wanted and hasattr(value, "shape"):
+            yield from (((node.name, axis), size) for axis, size in enumerate(value.shape) if isinstance(size, int))
+
+
+def _input_axis(source: str, known: Mapping[tuple[str, int], int]) -> tuple[str, int] | None:
+    """Return the input and the axis of `L['kwargs']['x'].size()[1]`, if they are among those that are known."""
+    found = re.fullmatch(r"L(?P<path>.+)\.size\(\)\[(?P<axis>\d+)\]", source)
+    if not found:
+        return None
+    path = "_".join(re.findall(r"\w+", found["path"]))
+    inputs = [place for place in known if place[1] == int(found["axis"]) and f"_{path}".endswith(f"_{place[0]}")]
+    return max(inputs, key=lambda place: len(place[0]), default=None)
