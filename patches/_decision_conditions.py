@@ -94,9 +94,7 @@ def _leaves_out_one(decision: Decision) -> bool:
     return expression.lts == (1 if strict else 2)
 
 
-def _is_valid_always(
-    expression: Any, symbols: list[Any], axes: Mapping[str, Axis], ranges: Mapping[Any, Any]
-) -> bool:
+def _is_valid_always(expression: Any, symbols: list[Any], axes: Mapping[str, Axis], ranges: Mapping[Any, Any]) -> bool:
     """Say whether a condition holds for all sizes that a caller may give."""
     if _is_given(expression, axes):
         return True
@@ -112,7 +110,9 @@ def _text(expression: Any, axes: Mapping[str, Axis]) -> str:
     import sympy
     from torch.utils._sympy.printers import PythonPrinter
 
-    named = {symbol: sympy.Symbol(axes[symbol.name].name, integer=True, positive=True) for symbol in expression.free_symbols}
+    named = {
+        symbol: sympy.Symbol(axes[symbol.name].name, integer=True, positive=True) for symbol in expression.free_symbols
+    }
     printed = str(PythonPrinter().doprint(expression.xreplace(named)))
     return re.sub(r"\b(?:builtins\.|math\.|torch\.(?:sym_)?)(?=\w)", "", printed)
 

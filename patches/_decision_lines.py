@@ -3,7 +3,7 @@
 import ast
 import linecache
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
@@ -90,12 +90,20 @@ def _within(tree: ast.AST | None, line: int | None) -> Iterator[ast.AST]:
 def _statement(tree: ast.AST | None, line: int) -> ast.AST | None:
     """Return the statement that decides on a line: the innermost one, or an `if` whose test is there."""
     found = [node for node in _within(tree, line) if isinstance(node, ast.stmt)]
-    testing = [node for node in found if (test := getattr(node, "test", None)) and test.lineno <= line <= test.end_lineno]
+    testing = [node for node in found if _tests(node, line)]
     return (testing or found or [None])[-1]
+
+
+def _tests(node: ast.AST, line: int) -> bool:
+    test = getattr(node, "test", None)
+    return test is not None and test.lineno <= line <= test.end_lineno
 
 
 def _asks(node: ast.AST, parents: _Parents, frame: FrameType) -> bool:
     """Follow an expression to the statement that it decides."""
+    if isinstance(node, ast.BoolOp) and _is_settled(node, None, frame):
+        # Where the value is kept, the instruction stands for the whole expression.
+        return False
     parent = parents.get(node)
     while isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
         if isinstance(parent, ast.BoolOp) and _is_settled(parent, node, frame):
@@ -114,15 +122,18 @@ def _is_settled(operation: ast.BoolOp, asking: ast.AST | None, frame: FrameType)
     """Say whether an operand beside the one that asks has the value that alone decides."""
     decisive = isinstance(operation.op, ast.Or)
     for operand in operation.values:
-        if operand is not asking:
-            try:
-                value = _value(operand, frame)
-            except Exception:
-                # A name that is not bound yet, an attribute that is missing, or what is not to be evaluated at all.
-                continue
-            if isinstance(value, _PLAIN) and bool(value) is decisive:
-                return True
+        if operand is not asking and _known_truth(operand, frame) is decisive:
+            return True
     return False
+
+
+def _known_truth(operand: ast.expr, frame: FrameType) -> bool | None:
+    """Return the truth of an operand; None where it cannot be told."""
+    try:
+        return bool(_plain(_value(operand, frame)))
+    except Exception:
+        # A name that is not bound yet, an attribute that is missing, or what is not to be evaluated at all.
+        return None
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
@@ -131,21 +142,18 @@ def _value(node: ast.expr, frame: FrameType) -> Any:
     Raises:
         _UnknownError: it is made of something else.
     """
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        return _looked_up(node.id, frame)
-    if isinstance(node, ast.Attribute):
-        return getattr(_value(node.value, frame), node.attr)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return not _plain(_value(node.operand, frame))
-    if isinstance(node, ast.BoolOp):
-        return _joined(node, frame)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        return _compared(node, frame)
-    if isinstance(node, ast.Call):
-        return _called(node, frame)
-    raise _UnknownError
+    reader = _READERS.get(type(node))
+    if reader is None:
+        raise _UnknownError
+    return reader(node, frame)
+
+
+def _constant(node: ast.Constant, frame: FrameType) -> Any:
+    return node.value
+
+
+def _named(node: ast.Name, frame: FrameType) -> Any:
+    return _looked_up(node.id, frame)
 
 
 def _looked_up(name: str, frame: FrameType) -> Any:
@@ -153,6 +161,16 @@ def _looked_up(name: str, frame: FrameType) -> Any:
         if name in names:
             return names[name]
     raise _UnknownError
+
+
+def _attribute(node: ast.Attribute, frame: FrameType) -> Any:
+    return getattr(_value(node.value, frame), node.attr)
+
+
+def _negated(node: ast.UnaryOp, frame: FrameType) -> bool:
+    if not isinstance(node.op, ast.Not):
+        raise _UnknownError
+    return not _plain(_value(node.operand, frame))
 
 
 def _plain(value: Any) -> Any:
@@ -167,6 +185,8 @@ def _joined(node: ast.BoolOp, frame: FrameType) -> bool:
 
 
 def _compared(node: ast.Compare, frame: FrameType) -> bool:
+    if len(node.ops) > 1:
+        raise _UnknownError
     left, right = _value(node.left, frame), _value(node.comparators[0], frame)
     operation = node.ops[0]
     if isinstance(operation, (ast.Is, ast.IsNot)):
@@ -184,6 +204,18 @@ def _called(node: ast.Call, frame: FrameType) -> Any:
     if function.id in ("isinstance", "hasattr") or (function.id.startswith("is_") and not node.args):
         return _looked_up(function.id, frame)(*(_value(argument, frame) for argument in node.args))
     raise _UnknownError
+
+
+_READERS: Mapping[type, Callable[[Any, FrameType], Any]] = {
+    ast.Attribute: _attribute,
+    ast.BoolOp: _joined,
+    ast.Call: _called,
+    ast.Compare: _compared,
+    ast.Constant: _constant,
+    ast.Name: _named,
+    ast.UnaryOp: _negated,
+}
+"""What reads the value of a node, by its class."""
 
 
 def _effect(statement: ast.AST | None) -> bool:

@@ -290,7 +290,7 @@ def _place(frame: FrameType) -> _Place:
 
 
 def _operator_place(frame: FrameType | None) -> _Place | None:
-    """Return the line of the model that has called an operator: that of the stack, or of the node that is taken apart."""
+    """Return the line of the model that has called an operator, or that the node comes from that is taken apart."""
     while frame is not None and not _is_of_a_model(frame):
         frame = frame.f_back
     return _node_place() or _compiled_place() or (_place(frame) if frame is not None else None)

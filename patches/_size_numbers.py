@@ -13,7 +13,9 @@ from typing import Any
 
 _LIBRARIES = ("torch", "numpy", "builtins", "typing", "collections", "functools", "exportcompat")
 _CALL = re.compile(r"\bint\(")
-_AS_A_TYPE = re.compile(r"dtype\s*=\s*int\b(?!\()|\.(?:to|type|view|astype)\(\s*int\s*[,)]|\bis(?: not)? int\b|[!=]= int\b")
+_AS_A_TYPE = re.compile(
+    r"dtype\s*=\s*int\b(?!\()|\.(?:to|type|view|astype)\(\s*int\s*[,)]|\bis(?: not)? int\b|[!=]= int\b"
+)
 """Where `int` is looked at as a type, another one would not do."""
 
 

@@ -43,9 +43,7 @@ def apply_patches(
         RestoreError: something could not be given back (raised on exit; everything else was).
     """
     chosen = default_registry() if registry is None else registry
-    return Scope(
-        chosen, model, include=include, exclude=exclude, on_drift=on_drift, on_assumption=on_assumption
-    )
+    return Scope(chosen, model, include=include, exclude=exclude, on_drift=on_drift, on_assumption=on_assumption)
 
 
 def plan(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exportcompat.registry import ExportCompatError, PatchReport
+from exportcompat.registry import ExportCompatError, OnAssumption, PatchReport
 
 from ._api import apply_patches
 from ._clients import write_configs
@@ -45,7 +45,8 @@ class Exported:
 
     def __str__(self) -> str:
         table = "not verified" if self.discrepancies is None else str(self.discrepancies)
-        return f"{self.path}, with {', '.join(self.report.used) or 'no patch'}\n{table}"
+        taken = [str(item) for item in self.report.assumptions if item.kind != "shortcut"]
+        return "\n".join([f"{self.path}, with {', '.join(self.report.used) or 'no patch'}", *taken, table])
 
 
 def export(
@@ -61,6 +62,7 @@ def export(
     about: Mapping[str, str] | None = None,
     verify: bool = True,
     tolerance: float | None = None,
+    on_assumption: OnAssumption = "warn",
     patches: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Exported:
@@ -82,15 +84,19 @@ def export(
         about: further facts for the file's `metadata_props`, under `exportcompat.<key>`.
         verify: compare with eager afterwards.
         tolerance: see `InputObserver.check_discrepancies`.
+        on_assumption: what to do where the graph is right for some of the dynamic sizes only; see `apply_patches`. The
+            file has the assumptions in its `metadata_props`, and the comparison goes to both sides of each.
         patches: keyword arguments of `apply_patches`.
         progress: gets a line for each stage.
 
     Raises:
+        AssumptionError: there is an assumption, and `on_assumption` is `"error"`; nothing is written.
         ExportCompatError: an argument cannot be used, the calls do not agree, or the file cannot be written.
         MissingExtraError: a package is not installed.
         Exception: what `torch.onnx.export` raises for a model that does not export.
     """
     say = progress or (lambda _: None)
+    patches = {"on_assumption": on_assumption, **(patches or {})}
     _require_packages(verify=verify)
     if not isinstance(observer_or_inputs, InputObserver) and is_pair(model, observer_or_inputs, generate):
         from ._export_pair import export_pair
@@ -106,12 +112,12 @@ def export(
             about=about or {},
             verify=verify,
             tolerance=tolerance,
-            patches=patches or {},
+            patches=patches,
             say=say,
         )
     path = _file(path)
-    model, observer = _observed(model, observer_or_inputs, dtype, generate, say, patches or {})
-    with stage("export", say), apply_patches(**(patches or {})) as report:
+    model, observer = _observed(model, observer_or_inputs, dtype, generate, say, patches)
+    with stage("export", say), apply_patches(**patches) as report:
         made, names = program(model, observer, opset)
     with stage("write", say):
         save(made, path, metadata(report, {**model_facts(model), **(about or {})}), external_data)

@@ -14,12 +14,11 @@ from ._commands import MismatchError
 from ._discrepancy import Discrepancies
 from ._export import Exported, export
 from ._extras import require
-from ._finish import PREFIX
 from ._load import Loaded, load
 from ._observe import observe, observe_pair
 from ._observer import InputObserver
 from ._replay import first_line
-from ._session import OnnxFile
+from ._session import PREFIX, OnnxFile
 
 
 def run_export(arguments: argparse.Namespace) -> Iterator[str]:

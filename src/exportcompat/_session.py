@@ -9,6 +9,9 @@ from exportcompat.registry import ExportCompatError
 
 from ._extras import require
 
+PREFIX = "exportcompat."
+"""Of our keys in `metadata_props`."""
+
 _TYPES = {
     "tensor(float)": "float32",
     "tensor(float16)": "float16",
