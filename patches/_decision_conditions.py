@@ -67,53 +67,108 @@ def assumptions_of(capture: Capture, axes: Mapping[str, Axis]) -> list[Assumptio
         symbols = sorted(getattr(decision.expression, "free_symbols", ()), key=str)
         # A size that is data, not that of an input, is asked for by torch itself, and then it raises an error.
         if symbols and all(symbol.name in axes for symbol in symbols):
-            mine = {symbol.name: axes[symbol.name] for symbol in symbols}
-            if not _is_valid_always(decision.expression, symbols, mine, capture.ranges):
-                found.setdefault(_assumption(decision, mine))
+            condition = Condition.of(decision.expression, symbols, axes, capture.ranges)
+            if not condition.is_always_met():
+                found.setdefault(_assumption(decision, condition))
     return list(found)
 
 
-def _assumption(decision: Decision, axes: Mapping[str, Axis]) -> Assumption:
-    sample = {axis.name: axis.size for axis in axes.values()}
-    text = _text(decision.expression, axes)
-    kind = "shortcut" if _leaves_out_one(decision) else decision.kind
-    return Assumption(text, kind, decision.file, decision.line, decision.function, decision.source, sample)  # type: ignore[arg-type]
+def _assumption(decision: Decision, condition: "Condition") -> Assumption:
+    kind: Any = "shortcut" if decision.kind == "branch" and condition.leaves_out_one else decision.kind
+    place = (decision.file, decision.line, decision.function, decision.source)
+    return Assumption(condition.text, kind, *place, {axis.name: axis.size for axis in condition.axes})
 
 
-def _leaves_out_one(decision: Decision) -> bool:
-    """Say whether the other side of a branch is for one size alone, and not for nothing at all (an empty cache)."""
-    import sympy
+@dataclass(frozen=True)
+class Condition:
+    """A condition on named axes.
 
-    expression = decision.expression
-    if decision.kind != "branch" or not isinstance(expression, (sympy.Ne, sympy.Gt, sympy.Ge, sympy.Lt, sympy.Le)):
-        return False
-    if isinstance(expression, sympy.Ne):
-        return not any(side == 0 for side in expression.args)
-    # `length > 1` is that too: no call has a length of 0.
-    strict = isinstance(expression, (sympy.Gt, sympy.Lt))
-    return expression.lts == (1 if strict else 2)
+    Attributes:
+        expression: of sympy, on symbols with the names of the axes.
+        axes: in the order of their names.
+        bounds: least and largest size that the caller allows, for each axis; None for no limit.
+        text: the same in Python.
+    """
+
+    expression: Any
+    axes: tuple[Axis, ...]
+    bounds: tuple[tuple[int, int | None], ...]
+    text: str
+
+    @classmethod
+    def of(
+        cls, expression: Any, symbols: list[Any], axes: Mapping[str, Axis], ranges: Mapping[Any, Any]
+    ) -> "Condition":
+        """Make one of an expression on torch's symbols; those that have the same name are one axis."""
+        import sympy
+
+        named = {symbol: sympy.Symbol(axes[symbol.name].name, integer=True, nonnegative=True) for symbol in symbols}
+        found = {axes[symbol.name].name: (axes[symbol.name], _bounds(ranges.get(symbol))) for symbol in symbols}
+        own, bounds = zip(*(found[name] for name in sorted(found)), strict=True)
+        whole = expression.xreplace(named)
+        return cls(whole, own, bounds, _text(whole))
+
+    @property
+    def leaves_out_one(self) -> bool:
+        """Whether what does not meet it is one size alone, and not nothing at all (an empty cache)."""
+        import sympy
+
+        if isinstance(self.expression, sympy.Ne):
+            return not any(side == 0 for side in self.expression.args)
+        # `length > 1` is that too: no call has a length of 0.
+        if isinstance(self.expression, (sympy.Gt, sympy.Lt)):
+            return bool(self.expression.lts == 1)
+        return isinstance(self.expression, (sympy.Ge, sympy.Le)) and bool(self.expression.lts == 2)
+
+    def is_always_met(self) -> bool:
+        """Say whether it holds for all sizes that a caller may give."""
+        if not getattr(self.expression, "free_symbols", None) or self._is_given():
+            return True
+        try:
+            holds = _function(self.text, [axis.name for axis in self.axes])
+            return _always(holds, self._trials())
+        except (SyntaxError, NameError, TypeError):
+            # The printer knows no Python for some function of torch: what cannot be tried is said.
+            return False
+
+    def _is_given(self) -> bool:
+        """Say whether it is one between inputs that the sample just meets, such as past + new = length of a mask.
+
+        Whoever calls the graph gives inputs that belong together. Two axes of one input are another matter: an image
+        that is a square says nothing of the next one.
+        """
+        import sympy
+
+        is_order = isinstance(self.expression, (sympy.Eq, sympy.Ge, sympy.Le))
+        if not is_order or len({axis.owner for axis in self.axes}) < 2:
+            return False
+        difference = self.expression.lhs - self.expression.rhs
+        sizes = {axis.name: axis.size for axis in self.axes}
+        sample = {symbol: sympy.Integer(sizes[symbol.name]) for symbol in difference.free_symbols}
+        nothing = dict.fromkeys(sample, sympy.Integer(0))
+        return bool(difference.xreplace(sample) == 0 and difference.xreplace(nothing) == 0)
+
+    def _trials(self) -> Iterator[Any]:
+        """Yield sizes, in the order of the axes, at which it is to hold."""
+        import sympy
+
+        numbers = {int(number) for number in self.expression.atoms(sympy.Integer)}
+        named = {number + step for number in numbers for step in (-1, 0, 1)}
+        sizes = []
+        for axis, (least, most) in zip(self.axes, self.bounds, strict=True):
+            tried = {*_SIZES, *named, axis.size - 1, axis.size, axis.size + 1}
+            sizes.append(sorted(size for size in tried if least <= size and (most is None or size <= most)))
+        yield from itertools.islice(itertools.product(*sizes), _MOST_TRIALS)
+        # Of many axes the product is cut off; each alone is tried with the others as they are in the sample.
+        sample = [axis.size for axis in self.axes]
+        for place, alone in enumerate(sizes):
+            yield from ([*sample[:place], size, *sample[place + 1 :]] for size in alone)
 
 
-def _is_valid_always(expression: Any, symbols: list[Any], axes: Mapping[str, Axis], ranges: Mapping[Any, Any]) -> bool:
-    """Say whether a condition holds for all sizes that a caller may give."""
-    if _is_given(expression, axes):
-        return True
-    try:
-        holds = _function(_text(expression, axes), [axes[symbol.name].name for symbol in symbols])
-    except SyntaxError:
-        # The printer knows no Python for some function: what cannot be tried is said.
-        return False
-    return _always(holds, _trials(expression, symbols, axes, ranges))
-
-
-def _text(expression: Any, axes: Mapping[str, Axis]) -> str:
-    import sympy
+def _text(expression: Any) -> str:
     from torch.utils._sympy.printers import PythonPrinter
 
-    named = {
-        symbol: sympy.Symbol(axes[symbol.name].name, integer=True, positive=True) for symbol in expression.free_symbols
-    }
-    printed = str(PythonPrinter().doprint(expression.xreplace(named)))
+    printed = str(PythonPrinter().doprint(expression))
     return re.sub(r"\b(?:builtins\.|math\.|torch\.(?:sym_)?)(?=\w)", "", printed)
 
 
@@ -122,44 +177,9 @@ def _function(text: str, names: list[str]) -> Callable[..., bool]:
     import math
 
     known = {name: getattr(math, name) for name in ("floor", "ceil", "trunc", "sqrt")}
-    code = compile(f"lambda {', '.join(dict.fromkeys(names))}: bool({text})", "<condition>", "eval")
+    code = compile(f"lambda {', '.join(names)}: bool({text})", "<condition>", "eval")
     made: Callable[..., bool] = eval(code, known)  # noqa: S307 (the text is of sympy's printer)
     return made
-
-
-def _is_given(expression: Any, axes: Mapping[str, Axis]) -> bool:
-    """Say whether a condition is one between inputs that the sample just meets, such as past + new = length of a mask.
-
-    Whoever calls the graph gives inputs that belong together. Two axes of one input are another matter: an image that
-    is a square says nothing of the next one.
-    """
-    import sympy
-
-    if not isinstance(expression, (sympy.Eq, sympy.Ge, sympy.Le)) or len({axis.owner for axis in axes.values()}) < 2:
-        return False
-    difference = expression.lhs - expression.rhs
-    nothing = {symbol: sympy.Integer(0) for symbol in difference.free_symbols}
-    sample = {symbol: sympy.Integer(axes[symbol.name].size) for symbol in difference.free_symbols}
-    return bool(difference.xreplace(sample) == 0 and difference.xreplace(nothing) == 0)
-
-
-def _trials(expression: Any, symbols: list[Any], axes: Mapping[str, Axis], ranges: Mapping[Any, Any]) -> Iterator[Any]:
-    """Yield sizes, in the order of the symbols, at which the condition is to hold."""
-    import sympy
-
-    numbers = {int(number) for number in expression.atoms(sympy.Integer)}
-    named = {number + step for number in numbers for step in (-1, 0, 1)}
-    sizes = []
-    for symbol in symbols:
-        own = axes[symbol.name].size
-        least, most = _bounds(ranges.get(symbol))
-        tried = {*_SIZES, *named, own - 1, own, own + 1}
-        sizes.append(sorted(size for size in tried if least <= size and (most is None or size <= most)))
-    yield from itertools.islice(itertools.product(*sizes), _MOST_TRIALS)
-    # Of many axes the product is cut off; each alone is tried with the others as they are in the sample.
-    sample = [axes[symbol.name].size for symbol in symbols]
-    for place, alone in enumerate(sizes):
-        yield from ([*sample[:place], size, *sample[place + 1 :]] for size in alone)
 
 
 def _bounds(found: Any) -> tuple[int, int | None]:
@@ -181,8 +201,6 @@ def _always(holds: Callable[..., bool], trials: Iterator[Any]) -> bool:
         except ArithmeticError:
             # A division by a size of zero: no such call is valid.
             continue
-        except NameError:
-            return False
     return True
 
 

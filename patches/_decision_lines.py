@@ -121,10 +121,8 @@ def _operands_matter(statement: ast.AST | None, frame: FrameType) -> bool:
 def _is_settled(operation: ast.BoolOp, asking: ast.AST | None, frame: FrameType) -> bool:
     """Say whether an operand beside the one that asks has the value that alone decides."""
     decisive = isinstance(operation.op, ast.Or)
-    for operand in operation.values:
-        if operand is not asking and _known_truth(operand, frame) is decisive:
-            return True
-    return False
+    others = [operand for operand in operation.values if operand is not asking]
+    return any(_known_truth(operand, frame) is decisive for operand in others)
 
 
 def _known_truth(operand: ast.expr, frame: FrameType) -> bool | None:
