@@ -8,11 +8,13 @@ from typing import Any
 
 from exportcompat.registry import Assumption
 
+from ._cache_argument import CACHES
 from ._decisions import Capture, Decision
 
 _SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 16, 33, 64, 1000, 4097, 100_003)
 """Sizes at which a condition is tried, besides those that it names itself."""
 
+_TOKENS = ("input_ids", "inputs_embeds", "decoder_input_ids")
 _MOST_TRIALS = 4096
 _LEAST_OF_TORCH = 2
 """The lower bound of a size for which the caller has set none."""
@@ -25,12 +27,19 @@ class Axis:
     Attributes:
         name: what it is called.
         owner: the first input that has it.
+        number: which of the axes of that input it is.
         size: in the sample.
     """
 
     name: str
     owner: str
+    number: int
     size: int
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it is the length of a cache, `(batch, heads, past, head_dim)`, which may be empty."""
+        return self.owner.startswith(CACHES) and self.number > 0
 
 
 def axes_of(program: Any, names: Mapping[str, Mapping[int, str]] | None = None) -> dict[str, Axis]:
@@ -52,8 +61,28 @@ def axes_of(program: Any, names: Mapping[str, Mapping[int, str]] | None = None) 
             symbol = getattr(getattr(size, "node", None), "expr", None)
             if isinstance(symbol, sympy.Symbol) and symbol.name not in found:
                 name = (names or {}).get(node.name, {}).get(axis) or f"{node.name}_{axis}"
-                found[symbol.name] = Axis(_identifier(name), node.name, int(size.node.hint))
-    return found
+                found[symbol.name] = Axis(_identifier(name), node.name, axis, int(size.node.hint))
+    return _with_one_past(found)
+
+
+def _with_one_past(axes: dict[str, Axis]) -> dict[str, Axis]:
+    """Return axes in which layers whose caches are equally long have the axis of the first one."""
+    first: dict[tuple[int, int], Axis] = {}
+    return {
+        symbol: first.setdefault((axis.number, axis.size), axis) if axis.is_past else axis
+        for symbol, axis in axes.items()
+    }
+
+
+def _total(axes: Mapping[str, Axis]) -> dict[str, tuple[Axis, Axis]]:
+    """Return the axes of masks that are as long as cache and tokens together: the two, by the name of the sum."""
+    every = list(dict.fromkeys(axes.values()))
+    masks = [axis for axis in every if axis.owner.endswith("attention_mask") and axis.number == 1]
+    tokens = [axis for axis in every if axis.owner in _TOKENS and axis.number == 1]
+    pasts = [axis for axis in every if axis.is_past]
+    parts = [(new, past) for new in tokens for past in pasts]
+    sums = {mask.name: pair for mask in masks for pair in reversed(parts) if mask.size == pair[0].size + pair[1].size}
+    return {name: pair for name, pair in sums.items() if name not in {axis.name for axis in pair}}
 
 
 def _identifier(name: str) -> str:
@@ -97,16 +126,21 @@ class Condition:
 
     @classmethod
     def of(
-        cls, expression: Any, symbols: list[Any], axes: Mapping[str, Axis], ranges: Mapping[Any, Any]
+        cls, expression: Any, symbols: list[Any], axes: Mapping[str, Axis], ranges: Mapping[str, Any]
     ) -> "Condition":
-        """Make one of an expression on torch's symbols; those that have the same name are one axis."""
-        import sympy
+        """Make one of an expression on torch's symbols.
 
-        named = {symbol: sympy.Symbol(axes[symbol.name].name, integer=True, nonnegative=True) for symbol in symbols}
-        found = {axes[symbol.name].name: (axes[symbol.name], _bounds(ranges.get(symbol))) for symbol in symbols}
-        own, bounds = zip(*(found[name] for name in sorted(found)), strict=True)
+        Symbols that have the same name are one axis, and the length of a mask is that of cache and tokens together.
+        """
+        total = _total(axes)
+        mine = {symbol: axes[symbol.name] for symbol in symbols}
+        named = {symbol: sum(map(_symbol, total.get(axis.name, (axis,)))) for symbol, axis in mine.items()}
         whole = expression.xreplace(named)
-        return cls(whole, own, bounds, _text(whole))
+        left = {symbol.name for symbol in getattr(whole, "free_symbols", ())}
+        parts = {part.name: part for axis in mine.values() for part in total.get(axis.name, (axis,))}
+        own = tuple(axis for name, axis in sorted(parts.items()) if name in left)
+        limits = {axis.name: ranges.get(symbol.name) for symbol, axis in mine.items()}
+        return cls(whole, own, tuple(_bounds(axis, limits.get(axis.name)) for axis in own), _text(whole))
 
     @property
     def leaves_out_one(self) -> bool:
@@ -182,15 +216,20 @@ def _function(text: str, names: list[str]) -> Callable[..., bool]:
     return made
 
 
-def _bounds(found: Any) -> tuple[int, int | None]:
-    """Return the bounds that the caller has set."""
-    if found is None:
-        return 0, None
+def _symbol(axis: Axis) -> Any:
     import sympy
 
-    least = int(found.lower) if isinstance(found.lower, sympy.Integer) else 0
-    most = int(found.upper) if isinstance(found.upper, sympy.Integer) else None
-    return (0 if least <= _LEAST_OF_TORCH else least), most
+    return sympy.Symbol(axis.name, integer=True, nonnegative=True)
+
+
+def _bounds(axis: Axis, found: Any) -> tuple[int, int | None]:
+    """Return the sizes that a caller may give: those that he has set, and no nothing, but for a cache."""
+    import sympy
+
+    least = int(found.lower) if found is not None and isinstance(found.lower, sympy.Integer) else 0
+    most = int(found.upper) if found is not None and isinstance(found.upper, sympy.Integer) else None
+    allowed = 0 if axis.is_past else 1
+    return (allowed if least <= _LEAST_OF_TORCH else least), most
 
 
 def _always(holds: Callable[..., bool], trials: Iterator[Any]) -> bool:

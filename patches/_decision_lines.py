@@ -35,6 +35,23 @@ def matters(frame: FrameType) -> bool:
     return _asks(node, parents, frame)
 
 
+def compared(frame: FrameType) -> tuple[Any, type, Any] | None:
+    """Return both sides and the operator of the comparison that `frame` makes right now; None if it makes another.
+
+    It is needed where torch has the answer beforehand, such as that a size is more than 0.
+    """
+    tree, _ = _parsed(frame.f_code.co_filename)
+    span = _span(frame.f_code, frame.f_lasti)
+    node = _node(tree, span) if span else None
+    if not isinstance(node, ast.Compare) or len(node.ops) > 1:
+        return None
+    try:
+        return _value(node.left, frame), type(node.ops[0]), _value(node.comparators[0], frame)
+    except Exception:
+        # See `_known_truth`.
+        return None
+
+
 def line_matters(file: str, line: int) -> bool:
     """Say the same of a line that is known by its number alone."""
     tree, _ = _parsed(file)
@@ -165,10 +182,20 @@ def _attribute(node: ast.Attribute, frame: FrameType) -> Any:
     return getattr(_value(node.value, frame), node.attr)
 
 
-def _negated(node: ast.UnaryOp, frame: FrameType) -> bool:
+def _item(node: ast.Subscript, frame: FrameType) -> Any:
+    owner, index = _value(node.value, frame), _value(node.slice, frame)
+    if not isinstance(owner, tuple) or not isinstance(index, int):
+        raise _UnknownError
+    return owner[index]
+
+
+def _negated(node: ast.UnaryOp, frame: FrameType) -> int:
+    value = _plain(_value(node.operand, frame))
+    if isinstance(node.op, ast.USub) and isinstance(value, int):
+        return -value
     if not isinstance(node.op, ast.Not):
         raise _UnknownError
-    return not _plain(_value(node.operand, frame))
+    return not value
 
 
 def _plain(value: Any) -> Any:
@@ -211,6 +238,7 @@ _READERS: Mapping[type, Callable[[Any, FrameType], Any]] = {
     ast.Compare: _compared,
     ast.Constant: _constant,
     ast.Name: _named,
+    ast.Subscript: _item,
     ast.UnaryOp: _negated,
 }
 """What reads the value of a node, by its class."""

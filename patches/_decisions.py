@@ -1,5 +1,6 @@
 """Note what is asked of dynamic sizes in Python while a graph is captured, and who asks."""
 
+import ast
 import linecache
 import sys
 import threading
@@ -9,10 +10,13 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from ._decision_lines import has_operands, line_matters, matters
+from ._decision_lines import compared, has_operands, line_matters, matters
 
 _OURS = ("exportcompat.patches", "exportcompat.registry")
 _LIBRARIES = ("torch", "sympy", "onnxscript", "onnx", "onnx_ir")
+_ORDERS = {ast.Eq: "Eq", ast.NotEq: "Ne", ast.Gt: "Gt", ast.GtE: "Ge", ast.Lt: "Lt", ast.LtE: "Le"}
+"""Relations of sympy by operator of Python."""
+
 _ASKING = ("torch.fx.experimental.", "torch.utils._sympy", "torch.utils._python_dispatch")
 """Modules that pass a question on."""
 
@@ -44,7 +48,7 @@ class Capture:
 
     Attributes:
         decisions: each once.
-        ranges: range by symbol, before anything was decided; bounds of the caller are in it.
+        ranges: range by the name of a symbol, before anything was decided; bounds of the caller are in it.
         sources: where a symbol comes from, as torch writes it, by its name.
         failed: captures within this one that have failed; torch tries again, with fewer dynamic axes.
         seen: questions that were looked at.
@@ -52,7 +56,7 @@ class Capture:
     """
 
     decisions: dict[Decision, None] = field(default_factory=dict)
-    ranges: dict[Any, Any] = field(default_factory=dict)
+    ranges: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     failed: list["Capture"] = field(default_factory=list)
     seen: set[Any] = field(default_factory=set)
@@ -136,7 +140,10 @@ def _answering(original: Callable[[Any], Any], kind: str) -> Callable[[Any], Any
         expression = self.node.expr
         with _asking(capture):
             value = original(self)
-            _note(capture, expression, value, kind, frame)
+            if getattr(expression, "free_symbols", None):
+                _note(capture, expression, value, kind, frame)
+            elif kind == "branch":
+                _note_emptiness(capture, frame)
         return value
 
     return answer
@@ -185,7 +192,7 @@ def _remember(capture: Capture, environment: Any, symbols: Any) -> None:
     """Keep what is known of symbols before a guard on them changes it."""
     for symbol in symbols:
         if symbol in environment.var_to_range:
-            capture.ranges.setdefault(symbol, environment.var_to_range[symbol])
+            capture.ranges.setdefault(symbol.name, environment.var_to_range[symbol])
         for source in environment.var_to_sources.get(symbol, ())[:1]:
             name = source.name
             capture.sources.setdefault(symbol.name, name() if callable(name) else name)
@@ -226,11 +233,37 @@ def _true(expression: Any, value: Any) -> Any:
 
 def _note(capture: Capture, expression: Any, value: Any, kind: str, frame: FrameType) -> None:
     key = (frame.f_code, frame.f_lasti, expression, kind)
-    if key in capture.seen or not getattr(expression, "free_symbols", None):
+    if key in capture.seen:
         return
     capture.seen.add(key)
     if kind != "branch" or matters(frame):
         _add(capture, _true(expression, value), kind, _place(frame))
+
+
+def _note_emptiness(capture: Capture, frame: FrameType) -> None:
+    """Note a comparison that torch answers by itself since it takes every size for 1 or more; a cache may be empty."""
+    key = (frame.f_code, frame.f_lasti)
+    if key in capture.seen:
+        return
+    capture.seen.add(key)
+    found = compared(frame)
+    condition = _comparison(*found) if found else None
+    if condition is not None and matters(frame):
+        _add(capture, condition, "branch", _place(frame))
+
+
+def _comparison(left: Any, operator: type, right: Any) -> Any:
+    """Return what the sample meets of a comparison of a size and 0, on symbols that may be 0; None of any other one."""
+    import sympy
+    import torch
+
+    if not isinstance(left, torch.SymInt) or type(right) is not int or operator not in _ORDERS:
+        return None
+    size = left.node.expr
+    free = {symbol: sympy.Symbol(symbol.name, integer=True, nonnegative=True) for symbol in size.free_symbols}
+    found = getattr(sympy, _ORDERS[operator])(size.xreplace(free), right)
+    sample = {free[symbol]: left.node.shape_env.size_hint(symbol) for symbol in free}
+    return found if bool(found.subs(sample)) else sympy.Not(found)
 
 
 def _note_guard(capture: Capture, guard: Any, frame: FrameType | None) -> None:
