@@ -144,15 +144,19 @@ class Condition:
 
     @property
     def leaves_out_one(self) -> bool:
-        """Whether what does not meet it is one size alone, and not nothing at all (an empty cache)."""
+        """Whether what does not meet it is one size alone, and not an empty cache.
+
+        An amount that is more than 0, such as of padding, is of this kind: adding nothing, or cutting nothing off,
+        is what the branch does with 0. A remainder that is not 0 is not.
+        """
         import sympy
 
-        if isinstance(self.expression, sympy.Ne):
-            return not any(side == 0 for side in self.expression.args)
-        # `length > 1` is that too: no call has a length of 0.
-        if isinstance(self.expression, (sympy.Gt, sympy.Lt)):
-            return bool(self.expression.lts == 1)
-        return isinstance(self.expression, (sympy.Ge, sympy.Le)) and bool(self.expression.lts == 2)
+        left_out = _only_value_outside(self.expression)
+        if left_out != 0:
+            return left_out is not None
+        is_past = len(self.axes) == 1 and self.axes[0].is_past and self.expression.lhs.is_Symbol
+        is_remainder = isinstance(self.expression, sympy.Ne) and "%" in self.text
+        return not is_past and not is_remainder
 
     def is_always_met(self) -> bool:
         """Say whether it holds for all sizes that a caller may give."""
@@ -214,6 +218,20 @@ def _function(text: str, names: list[str]) -> Callable[..., bool]:
     code = compile(f"lambda {', '.join(names)}: bool({text})", "<condition>", "eval")
     made: Callable[..., bool] = eval(code, known)  # noqa: S307 (the text is of sympy's printer)
     return made
+
+
+def _only_value_outside(expression: Any) -> int | None:
+    """Return the one number of 0 or more that does not meet a comparison with a number; None if it is no such one."""
+    import sympy
+
+    if isinstance(expression, sympy.Ne):
+        numbers = [side for side in expression.args if side.is_Integer]
+        return int(numbers[0]) if numbers else -1
+    if isinstance(expression, (sympy.Gt, sympy.Lt, sympy.Ge, sympy.Le)) and expression.lts.is_Integer:
+        least = int(expression.lts) + isinstance(expression, (sympy.Gt, sympy.Lt))
+        # `length > 1` leaves out 1 alone: no call has a length of 0.
+        return {1: 0, 2: 1}.get(least)
+    return None
 
 
 def _symbol(axis: Axis) -> Any:

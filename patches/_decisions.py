@@ -73,6 +73,7 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.captures: list[Capture] = []
+        self.mended: list[str] = []
 
 
 _LOCAL = _Local()
@@ -100,6 +101,19 @@ def noting() -> Iterator[Capture]:
 def current() -> Capture | None:
     """Return the capture of this thread that is under way."""
     return _LOCAL.captures[-1] if _LOCAL.captures else None
+
+
+@contextmanager
+def mended(question: str) -> Iterator[None]:
+    """Take no note of a question, such as `"length > 0"`, while the code runs that asks it.
+
+    It is for patches that make both of its answers the same.
+    """
+    _LOCAL.mended.append(question)
+    try:
+        yield
+    finally:
+        _LOCAL.mended.remove(question)
 
 
 def _hooked() -> Callable[[], None]:
@@ -303,8 +317,9 @@ def _is_choice(guard: Any) -> bool:
 
     if _has_remainder(guard):
         return True
-    is_comparison = isinstance(guard, sympy.Rel) and not isinstance(guard, sympy.Eq)
-    return is_comparison and any(side.is_Integer and abs(side) > 1 for side in guard.args)
+    # One size alone is that of a shortcut.
+    is_order = isinstance(guard, sympy.Rel) and not isinstance(guard, (sympy.Eq, sympy.Ne))
+    return is_order and any(side.is_Integer and abs(side) > 1 for side in guard.args)
 
 
 def _chooses(frame: FrameType) -> bool:
@@ -355,4 +370,5 @@ def _compiled_place() -> _Place | None:
 
 
 def _add(capture: Capture, expression: Any, kind: str, place: _Place) -> None:
-    capture.decisions.setdefault(Decision(expression, kind, *place))
+    if not any(question in place[3] for question in _LOCAL.mended):
+        capture.decisions.setdefault(Decision(expression, kind, *place))
