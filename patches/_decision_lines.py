@@ -52,6 +52,20 @@ def compared(frame: FrameType) -> tuple[Any, type, Any] | None:
         return None
 
 
+def is_amount(frame: FrameType) -> bool:
+    """Say whether a branch uses the very name that is compared: an amount, to add or cut off, that may be nothing."""
+    tree, parents = _parsed(frame.f_code.co_filename)
+    span = _span(frame.f_code, frame.f_lasti)
+    node = _node(tree, span) if span else None
+    if not isinstance(node, ast.Compare) or not isinstance(node.left, ast.Name):
+        return False
+    statement: ast.AST | None = node
+    while isinstance(statement, ast.expr):
+        statement = parents.get(statement)
+    body = statement.body if isinstance(statement, ast.If) else []
+    return any(isinstance(item, ast.Name) and item.id == node.left.id for part in body for item in ast.walk(part))
+
+
 def line_matters(file: str, line: int) -> bool:
     """Say the same of a line that is known by its number alone."""
     tree, _ = _parsed(file)

@@ -2,20 +2,28 @@
 
 import ast
 import linecache
+import operator
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from ._decision_lines import compared, has_operands, line_matters, matters
+from ._decision_lines import compared, has_operands, is_amount, line_matters, matters
 
 _OURS = ("exportcompat.patches", "exportcompat.registry")
 _LIBRARIES = ("torch", "sympy", "onnxscript", "onnx", "onnx_ir")
-_ORDERS = {ast.Eq: "Eq", ast.NotEq: "Ne", ast.Gt: "Gt", ast.GtE: "Ge", ast.Lt: "Lt", ast.LtE: "Le"}
-"""Relations of sympy by operator of Python."""
+_ORDERS: Mapping[type, tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Eq: ("Eq", operator.eq),
+    ast.NotEq: ("Ne", operator.ne),
+    ast.Gt: ("Gt", operator.gt),
+    ast.GtE: ("Ge", operator.ge),
+    ast.Lt: ("Lt", operator.lt),
+    ast.LtE: ("Le", operator.le),
+}
+"""Relations of sympy, and functions of Python, by node of the source."""
 
 _ASKING = ("torch.fx.experimental.", "torch.utils._sympy", "torch.utils._python_dispatch")
 """Modules that pass a question on."""
@@ -263,21 +271,20 @@ def _note_emptiness(capture: Capture, frame: FrameType) -> None:
     found = compared(frame)
     condition = _comparison(*found) if found else None
     if condition is not None and matters(frame):
-        _add(capture, condition, "branch", _place(frame))
+        _add(capture, condition, "shortcut" if is_amount(frame) else "branch", _place(frame))
 
 
-def _comparison(left: Any, operator: type, right: Any) -> Any:
+def _comparison(left: Any, order: type, right: Any) -> Any:
     """Return what the sample meets of a comparison of a size and 0, on symbols that may be 0; None of any other one."""
     import sympy
     import torch
 
-    if not isinstance(left, torch.SymInt) or type(right) is not int or operator not in _ORDERS:
+    if not isinstance(left, torch.SymInt) or type(right) is not int or order not in _ORDERS:
         return None
     size = left.node.expr
     free = {symbol: sympy.Symbol(symbol.name, integer=True, nonnegative=True) for symbol in size.free_symbols}
-    found = getattr(sympy, _ORDERS[operator])(size.xreplace(free), right)
-    sample = {free[symbol]: left.node.shape_env.size_hint(symbol) for symbol in free}
-    return found if bool(found.subs(sample)) else sympy.Not(found)
+    found = getattr(sympy, _ORDERS[order][0])(size.xreplace(free), right)
+    return found if _ORDERS[order][1](left.node.hint, right) else sympy.Not(found)
 
 
 def _note_guard(capture: Capture, guard: Any, frame: FrameType | None) -> None:
