@@ -160,6 +160,8 @@ def _answering(original: Callable[[Any], Any], kind: str) -> Callable[[Any], Any
         if capture is None or capture.is_asking or frame is None or not _is_of_a_model(frame):
             return original(self)
         expression = self.node.expr
+        # What the caller's bounds decide, no guard is made of.
+        _remember(capture, self.node.shape_env, getattr(expression, "free_symbols", ()))
         with _asking(capture):
             value = original(self)
             if getattr(expression, "free_symbols", None):
@@ -178,6 +180,7 @@ def _evaluating(original: Callable[..., Any]) -> Callable[..., Any]:
         capture, expression = current(), getattr(getattr(self.sym_num, "node", None), "expr", None)
         if capture is None or capture.is_asking or expression is None:
             return original(self, *args, **kwargs)
+        _remember(capture, self.sym_num.node.shape_env, getattr(expression, "free_symbols", ()))
         with _asking(capture):
             value = original(self, *args, **kwargs)
             place = _compiled_place()

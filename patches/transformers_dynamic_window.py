@@ -3,7 +3,8 @@
 Symptom: off by 1.9 to 2.9 beyond `keep_window_size` tokens (2,048 by default), where no check of a few shapes reaches.
 Cause: `if attn_mask.shape[-1] > keep_window_size`: the answer of the sample stays in the graph.
 What is done: while it is traced, as many keys are kept as the window has, or as there are if those are fewer; then all
-of them are kept, which is what the other branch does.
+of them are kept, which is what the other branch does. Which of two equally strong keys is kept (those of one token that
+comes twice are, in the first layer) is for each runtime to say, in eager mode too.
 Can go: when torch exports an `if` on sizes as one graph.
 """
 

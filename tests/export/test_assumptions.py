@@ -158,7 +158,7 @@ def test_an_export_stops_where_that_is_asked_for(tmp_path: Path) -> None:
 def test_bounds_of_the_caller_are_no_assumptions() -> None:
     limit = torch.export.Dim("length", min=2, max=40)
     with apply_patches(on_assumption="error") as report:
-        torch.export.export(Asking(beyond), (torch.randn(4, 6),), dynamic_shapes=({1: limit},))
+        torch.export.export(Asking(beyond), (torch.randn(4, 6),), dynamic_shapes=({1: limit},), strict=False)
     assert report.assumptions == []
 
 
@@ -279,8 +279,9 @@ def test_padding_of_a_stride_is_that_of_the_size(tmp_path: Path) -> None:
 
 
 def make_doge() -> Any:
+    # So many tokens that none comes twice: which of two equal keys is masked is for each runtime to say.
     config = transformers.DogeConfig(
-        vocab_size=60,
+        vocab_size=60_000,
         hidden_size=32,
         intermediate_size=48,
         num_hidden_layers=2,
@@ -304,7 +305,7 @@ def test_keys_beyond_a_dynamic_window_are_masked(tmp_path: Path) -> None:
         warnings.simplefilter("error", AssumptionWarning)
         made = export(make_doge(), {"input_ids": torch.randint(3, 60, (1, 5))}, tmp_path)
     assert made.discrepancies is not None
-    # The usual calls go to a length of 44.
+    # The usual calls go to a length of 45.
     assert made.discrepancies.success, str(made.discrepancies)
 
 
