@@ -1,7 +1,10 @@
 """The engine: declare (`PatchingSpec`), select (`plan`), apply (`Scope`). Imports neither torch nor transformers."""
 
+from ._assumptions import Assumption, AssumptionKind, OnAssumption, tell_assumptions
 from ._companions import CompanionRule, mismatches, require_companions
 from ._errors import (
+    AssumptionError,
+    AssumptionWarning,
     AttributeMissingError,
     ClassMissingError,
     CompanionError,
@@ -33,6 +36,10 @@ from ._versions import Environment, Range, installed_version, parse_range
 __all__ = [
     "COMPANIONS",
     "PACKAGES",
+    "Assumption",
+    "AssumptionError",
+    "AssumptionKind",
+    "AssumptionWarning",
     "AttributeMissingError",
     "ClassMissingError",
     "CompanionError",
@@ -52,6 +59,7 @@ __all__ = [
     "MissingExtraError",
     "ModuleMissingError",
     "NotApplicableError",
+    "OnAssumption",
     "OnDrift",
     "PatchReport",
     "PatchingSpec",
@@ -74,5 +82,6 @@ __all__ = [
     "parse_target",
     "plan",
     "require_companions",
+    "tell_assumptions",
     "text_key",
 ]

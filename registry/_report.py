@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._assumptions import Assumption
 from ._engine import Patch
 
 
@@ -57,6 +58,7 @@ class PatchReport:
         pending: for each spec id, targets in modules that were not imported.
         drifted: targets that differ from what was proved.
         mismatched: installed packages that do not go together, a sentence for each.
+        assumptions: what the graphs that were captured take for granted of dynamic sizes.
     """
 
     versions: dict[str, str | None] = field(default_factory=dict)
@@ -65,6 +67,7 @@ class PatchReport:
     pending: dict[str, list[str]] = field(default_factory=dict)
     drifted: list[Drift] = field(default_factory=list)
     mismatched: list[str] = field(default_factory=list)
+    assumptions: list[Assumption] = field(default_factory=list)
 
     @property
     def hits(self) -> Mapping[str, int]:
@@ -87,6 +90,7 @@ class PatchReport:
             "pending": self.pending,
             "drifted": [dict(vars(drift)) for drift in self.drifted],
             "mismatched": self.mismatched,
+            "assumptions": [assumption.to_dict() for assumption in self.assumptions],
         }
 
     def to_json(self) -> str:

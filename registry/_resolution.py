@@ -139,4 +139,5 @@ def _copy(report: PatchReport) -> PatchReport:
         pending=pending,
         drifted=list(report.drifted),
         mismatched=list(report.mismatched),
+        assumptions=[],
     )

@@ -226,6 +226,7 @@ def test_drift_looks_at_a_companion(
     tmp_path: Path, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from exportcompat import _cli
+    from exportcompat._cli import _main  # noqa: F401
 
     (tmp_path / "onnx_ir").mkdir()
     (tmp_path / "onnx_ir" / "__init__.py").write_text("__version__ = '0.1.7'\ndef save(model): return model\n", "utf-8")
@@ -237,7 +238,7 @@ def test_drift_looks_at_a_companion(
         make_spec("onnx_ir:gone", id="gone", requires=("onnx-ir",)),
     ]
     registry = Registry(specs, fingerprints=Fingerprints(lock))
-    monkeypatch.setattr(_cli, "default_registry", lambda: registry)
+    monkeypatch.setattr(_cli._main, "default_registry", lambda: registry)
     assert _cli.main(["drift", "--onnx-ir", str(tmp_path), "--no-diff", "--json"]) == 1
     rows = json.loads(capsys.readouterr().out)["findings"]
     found = {row["spec_id"]: (row["package"], row["version"], row["target"]) for row in rows}

@@ -8,6 +8,9 @@
 from typing import TYPE_CHECKING
 
 from exportcompat.registry import (
+    Assumption,
+    AssumptionError,
+    AssumptionWarning,
     CompanionError,
     CompanionWarning,
     ConflictError,
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
     from ._verification import Discrepancies, Discrepancy
 
 __all__ = [
+    "Assumption",
+    "AssumptionError",
+    "AssumptionWarning",
     "CompanionError",
     "CompanionWarning",
     "ConflictError",

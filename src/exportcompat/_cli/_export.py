@@ -10,10 +10,10 @@ from typing import Any
 from exportcompat._api import apply_patches
 from exportcompat._companions import check_companions
 from exportcompat._errors import MismatchError
-from exportcompat._exporter import PREFIX, Exported, export
+from exportcompat._exporter import Exported, export
 from exportcompat._extras import require
 from exportcompat._observer import InputObserver, first_line, observe, observe_pair
-from exportcompat._verification import Discrepancies, OnnxFile
+from exportcompat._verification import PREFIX, Discrepancies, OnnxFile
 from exportcompat.registry import ExportCompatError
 
 from ._model_loader import Loaded, load
