@@ -235,22 +235,22 @@ def _add_summary(commands: Commands) -> None:
     _add_results(parser)
 
 
-def _add_ends(commands: Commands) -> None:
+def _add_boundaries(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from .proofs import prove_ends
+        from .proofs import prove_boundaries
 
-        return prove_ends(arguments)
+        return prove_boundaries(arguments)
 
-    parser = _add(commands, "ends", "prove specs just inside and just outside each end of their ranges", run)
+    parser = _add(commands, "boundaries", "prove specs just inside and just outside each end of their ranges", run)
     parser.add_argument("spec", nargs="*", help="ids; all by default")
     _add_cells(parser)
 
 
 def _add_bisect(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from .proofs import Probes, bisect
+        from .proofs import BisectionRuns, bisect
 
-        probes = Probes(arguments.folder, arguments.wheel)
+        probes = BisectionRuns(arguments.folder, arguments.wheel)
         return bisect(probes, arguments.spec, arguments.package, arguments.case)
 
     parser = _add(commands, "bisect", "find the releases that need a spec by walking them", run)
@@ -273,7 +273,7 @@ _COMMANDS = (
     _add_check,
     _add_quickstart,
     _add_prove,
-    _add_ends,
+    _add_boundaries,
     _add_bisect,
 )
 

@@ -16,12 +16,12 @@ from ._errors import (
     TargetError,
     UnknownSpecError,
 )
-from ._fingerprint import Fingerprints, fingerprint, of_node, text_key
+from ._fingerprint import Fingerprints, fingerprint, of_node, source_hash
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._scope import OnDrift, Scope
 from ._select import Decision, plan
-from ._signature import misfit
+from ._signature import signature_mismatch
 from ._spec import Kind, PatchingSpec
 from ._targets import DecoratedTarget, Target, parse_target
 from ._versions import Environment, Range, installed_version, parse_range
@@ -57,10 +57,10 @@ __all__ = [
     "Use",
     "fingerprint",
     "installed_version",
-    "misfit",
     "of_node",
     "parse_range",
     "parse_target",
     "plan",
-    "text_key",
+    "signature_mismatch",
+    "source_hash",
 ]

@@ -1,24 +1,24 @@
 """Releases and pairs of them: which there are, which are run, and where the ranges of specs end."""
 
 from ._cells import Cell, all_cells, cases_of, choose, default_cells, shard
-from ._range_ends import End, admits, ends_of, place_of, proofs_at_ends, variants
+from ._range_ends import Boundary, admits, boundaries_of, place_of, proofs_at_boundaries, variants
 from ._releases import add_releases
 from ._version_axes import exclusion, policy, releases
 
 __all__ = [
+    "Boundary",
     "Cell",
-    "End",
     "add_releases",
     "admits",
     "all_cells",
+    "boundaries_of",
     "cases_of",
     "choose",
     "default_cells",
-    "ends_of",
     "exclusion",
     "place_of",
     "policy",
-    "proofs_at_ends",
+    "proofs_at_boundaries",
     "releases",
     "shard",
     "variants",

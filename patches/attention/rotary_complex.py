@@ -12,8 +12,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def in_pairs(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of queries, keys and complex factors that computes with pairs while it is traced."""
+def patch_apply_rotary_emb(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute queries and keys with pairs in place of complex factors while they are traced."""
 
     def apply_rotary_emb(xq: Any, xk: Any, freqs_cis: Any) -> Any:
         import torch
@@ -38,7 +38,7 @@ def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], s
     return PatchingSpec(
         id="rotary-complex",
         targets=targets,
-        replacement=f"{__name__}:in_pairs",
+        replacement=f"{__name__}:patch_apply_rotary_emb",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Queries and keys are turned by complex numbers, of which ONNX has none: no graph.",
         upstream=(f"https://github.com/huggingface/transformers/blob/{source}",),

@@ -13,7 +13,7 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
-from ._pytree_node import node as cache_node
+from ._pytree_node import cache_node
 
 _MODULE = "transformers.models.minimax.modeling_minimax"
 _STATE = "recurrent_state"
@@ -39,14 +39,14 @@ class MiniMaxLayout:
         return tuple((*([_STATE] if is_filled else []), *names) for is_filled, names in pairs)
 
 
-def of_lists(original: None) -> dict[str, Any]:
+def node_of_minimax_list_cache(original: None) -> dict[str, Any]:
     """Return the arguments of `register_pytree_node` for a cache whose keys and values are in lists."""
     from ._key_value_lists import flatten, unflatten
 
     return _node(flatten, unflatten)
 
 
-def of_layers(original: None) -> dict[str, Any]:
+def node_of_minimax_layer_cache(original: None) -> dict[str, Any]:
     """Return the arguments of `register_pytree_node` for a cache whose keys and values are in layers."""
     from .dynamic_cache_pytree import flatten, unflatten
 
@@ -97,11 +97,11 @@ def _places(layout: MiniMaxLayout) -> Iterator[tuple[int, str]]:
     return ((index, name) for index, names in enumerate(layout.layers) for name in names)
 
 
-def _spec(releases: str, factory: str) -> PatchingSpec:
+def _spec(releases: str, layout: str) -> PatchingSpec:
     return PatchingSpec(
         id="minimax-cache-pytree",
         targets=(f"pytree({_MODULE}:MiniMaxCache)",),
-        replacement=f"{__name__}:{factory}",
+        replacement=f"{__name__}:node_of_minimax_{layout}_cache",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="The cache of MiniMax-Text, keys and values beside states, cannot be an input or an output of a graph.",
         upstream=(
@@ -113,4 +113,4 @@ def _spec(releases: str, factory: str) -> PatchingSpec:
     )
 
 
-SPECS = (_spec(">=4.53,<4.54", "of_lists"), _spec(">=4.54", "of_layers"))
+SPECS = (_spec(">=4.53,<4.54", "list"), _spec(">=4.54", "layer"))

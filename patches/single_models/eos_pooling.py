@@ -15,7 +15,7 @@ def _spec(*requires: str) -> PatchingSpec:
     return PatchingSpec(
         id="eos-pooling",
         targets=("mentioning(transformers:eos_mask)",),
-        replacement="exportcompat.patches.single_models._eos_pooling:looked_up",
+        replacement="exportcompat.patches.single_models._eos_pooling:patch_eos_pooling_head",
         requires=requires,
         reason="Whether all texts have as many ends depends on data: classifiers with a decoder have no graph.",
         upstream=(

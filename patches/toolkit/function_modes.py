@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from .tracing import is_traced
 
 
-def under(mode: Callable[[], TorchFunctionMode], original: Callable[..., Any]) -> Callable[..., Any]:
+def run_under(mode: Callable[[], TorchFunctionMode], original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method that runs under a new `mode` if one of its arguments is traced."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:

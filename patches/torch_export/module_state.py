@@ -12,15 +12,15 @@ Can go: when `torch.export` restores every attribute of every module.
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.patches.toolkit.module_state import kept
+from exportcompat.patches.toolkit.module_state import preserved
 from exportcompat.registry import PatchingSpec
 
 
-def with_state_kept(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `original` made to leave every module of the exported model as it was."""
+def patch_trace_export(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_export` leave every module of the exported model as it was."""
 
     def _export(mod: Any, *args: Any, **kwargs: Any) -> Any:
-        with kept(mod):
+        with preserved(mod):
             return original(mod, *args, **kwargs)
 
     return _export
@@ -30,7 +30,7 @@ def _variant(releases: str, proof: str) -> PatchingSpec:
     return PatchingSpec(
         id="torch-export-module-state",
         targets=("torch.export._trace:_export",),
-        replacement=f"{__name__}:with_state_kept",
+        replacement=f"{__name__}:patch_trace_export",
         requires=(f"torch{releases}",),
         reason="What forward stores on its module while it is traced stays there: later eager calls are wrong.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/modeling_rope_utils.py",),

@@ -63,11 +63,11 @@ def executed() -> Iterator[set[CodeType]]:
 
 @lru_cache(maxsize=None)
 def run(name: str) -> tuple[dict[str, Any], frozenset[Place]]:
-    from exportcompat.matrix.checks import both
+    from exportcompat.matrix.checks import check_case
 
     files = {str(path): module for module, path in modules().items()}
     with executed() as codes:
-        row = both(CASES[name])
+        row = check_case(CASES[name])
     places = {(files[code.co_filename], code.co_firstlineno) for code in codes if code.co_filename in files}
     # What is run when a module or a class is made is no function.
     return row, frozenset(place for place in places if node_of(*place) is not None)

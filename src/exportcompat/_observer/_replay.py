@@ -25,7 +25,7 @@ from ._alignment import Aligned
 from ._dynamic_axes import Axes
 from ._eager_decoder import EagerDecoder, output_names
 from ._record import Record
-from ._text_only_decoder import TextAlone
+from ._text_only_decoder import TextOnlyDecoder
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ def _compared(
 def _scheduled(
     observed: Observed, file: OnnxFile, names: dict[str, str], tolerance: float | None
 ) -> Iterator[Discrepancy]:
-    from exportcompat.patches.toolkit.module_state import kept
+    from exportcompat.patches.toolkit.module_state import preserved
 
     config = getattr(observed.model, "config", None)
-    decoder = TextAlone(file, list(names.values()), config, observed.aligned, observed.axes)
+    decoder = TextOnlyDecoder(file, list(names.values()), config, observed.aligned, observed.axes)
     logits = next(leaf for leaf, name in names.items() if name == LOGITS)
     width = next(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors
@@ -141,7 +141,7 @@ def _scheduled(
     eager = EagerDecoder(model, observed.method, observed.signature, observed.aligned, known, width)
     for schedule in decoder_schedules():
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
-        with kept(model):
+        with preserved(model):
             yield from _guarded(str(schedule), run(decoder, eager, schedule, tolerance))
 
 
