@@ -120,6 +120,22 @@ def _add_merge(commands: Commands) -> None:
     _add_results(parser)
 
 
+def _add_rekey(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from .store import rekey, write_evidence
+
+        lines = [write_evidence(arguments.results, arguments.write)] if arguments.write else []
+        for line in lines or rekey(arguments.results, getattr(arguments, "from")):
+            print(line)
+        return 0
+
+    parser = _add(commands, "rekey", "give results new keys where the code that they rest on is the same", run)
+    way = parser.add_mutually_exclusive_group(required=True)
+    way.add_argument("--write", type=Path, metavar="FILE", help="before a change: write what current results rest on")
+    way.add_argument("--from", type=Path, metavar="FILE", help="after it: set the keys of those that rest on the same")
+    _add_results(parser)
+
+
 def _add_releases(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
         from .versions import add_releases
@@ -265,6 +281,7 @@ _COMMANDS = (
     _add_why,
     _add_report,
     _add_merge,
+    _add_rekey,
     _add_releases,
     _add_fingerprints,
     _add_backtest,

@@ -190,7 +190,7 @@ def test_a_case_that_ends_badly_is_a_result_and_loses_no_other(
         return ROW
 
     threads = torch.get_num_threads()
-    monkeypatch.setattr(_worker_pool, "both", answer)
+    monkeypatch.setattr(_worker_pool, "check_case", answer)
     limits = Limits(seconds=5 if name == "hang" else 120, megabytes=2_000)
     assert run_cell(tmp_path, ["llama", "tiny_gpt"], jobs=1, fresh=False, limits=limits) == 1
     gc.unfreeze()
@@ -210,7 +210,7 @@ def test_proofs_are_run_once_for_what_works(
     monkeypatch.setattr(_cell, "proofs_at_boundaries", lambda: {(versions["transformers"], versions["torch"]): proofs})
     monkeypatch.setattr(_worker_pool, "_preload", lambda: None)
     monkeypatch.setattr(
-        _worker_pool, "both", lambda case: {**(ROW if case is LLAMA else FAILS), "applied": ["applied"]}
+        _worker_pool, "check_case", lambda case: {**(ROW if case is LLAMA else FAILS), "applied": ["applied"]}
     )
     monkeypatch.setattr(_worker_pool, "ablate", lambda _, proof: proved("fails", problem=f"without {proof}"))
     for _ in range(2):
@@ -266,7 +266,7 @@ def test_a_killed_cell_loses_the_case_in_flight_only(tmp_path: Path) -> None:
 def test_a_cell_ends_when_whoever_started_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     parents = iter([1, 2])
     monkeypatch.setattr(_worker_pool, "_preload", lambda: None)
-    monkeypatch.setattr(_worker_pool, "both", lambda case: time.sleep(60))
+    monkeypatch.setattr(_worker_pool, "check_case", lambda case: time.sleep(60))
     monkeypatch.setattr("os.getppid", lambda: next(parents))
     with pytest.raises(SystemExit, match="the process that started this one has ended"):
         list(_worker_pool.run_jobs([(GPT, "")], 1, Limits()))
