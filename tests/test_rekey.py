@@ -12,16 +12,16 @@ from exportcompat.matrix.store import file_name, key
 
 pytest.importorskip("fastjsonschema", reason="result files are checked by their schema")
 
-VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0", "python": "3.11"}
+VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0", "onnx": "1.20", "onnxscript": "0.6", "onnxruntime": "1.24"}
 OTHER = "f" * 16
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with the current result of one case."""
-    environment = {"python": VERSIONS["python"], "packages": ["torch==2.13.0", "transformers==5.23.0"]}
+    environment = {"python": "3.11.9", "packages": [f"{name}=={text}" for name, text in VERSIONS.items()]}
     row: dict[str, Any] = {"state": "absent", "problems": [], "date": "2026-01-02", "environment": "0" * 8}
-    row["key"] = key(CASES["llama"], VERSIONS, row)
+    row["key"] = key(CASES["llama"], {"python": "3.11", **VERSIONS}, row)
     where = {"schema": 2, "transformers": VERSIONS["transformers"], "torch": VERSIONS["torch"]}
     path = tmp_path / "results" / file_name("5.23.0", "2.13.0")
     path.parent.mkdir()

@@ -43,7 +43,7 @@ def code_of(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> 
     which specs apply and where they write, the factories of all that the export can reach, and what the factories of
     those that it used return. What a spec puts in place and nobody calls can change without making the result old.
     Nothing is known of what a broken export would reach, so that depends on every spec that applies whole. Specs that
-    are for models which were not loaded, or for caches of other classes, do not count.
+    were not applied, because they are for models which were not loaded or for caches of other classes, do not count.
 
     Args: see `key`.
     """
@@ -111,8 +111,10 @@ def _parts(tree: SourceTree, functions: Iterable[str], *, is_called: bool) -> It
 def _reached(row: Mapping[str, Any], versions: Mapping[str, str]) -> Iterator[tuple[PatchingSpec, bool]]:
     """Yield the specs that a result depends on, in order, and whether what they put in place may have been called."""
     does_work, used = row["state"] in ("native", "patched"), row.get("used", ())
+    made = {*used, *row.get("applied", ())}
     for spec in _applying(tuple(sorted(versions.items()))):
-        if spec.id in used or any(_can_reach(target, row) for target in spec.targets):
+        # What was applied has had its factory called, whether or not the export could come to it.
+        if spec.id in made or any(_can_reach(target, row) for target in spec.targets):
             yield spec, not does_work or spec.id in used
 
 

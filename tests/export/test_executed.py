@@ -1,36 +1,40 @@
 """What a result depends on is what was executed for it: an edit of any function that ran makes the result old.
 
-Run on all cases with `EXPORTCOMPAT_KEY_CASES='*'`; the usual ones are one of each kind.
+Run it on all cases with `EXPORTCOMPAT_KEY_CASES='*'`; the usual ones are one of each kind.
 """
 
 import ast
 import fnmatch
+import json
 import os
+import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
-from types import CodeType, FrameType
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exportcompat.matrix.cases import CASES
-from exportcompat.matrix.store import SourceTree, own_source
-
 pytest.importorskip("onnxruntime", reason="cases are exported and run")
 pytest.importorskip("transformers", reason="cases are models of transformers")
 
-KINDS = (
-    *("tiny_gpt", "llama", "lfm2", "mixtral", "llava", "bert", "sew", "whisper_decoder", "joined_gpt2"),
-    *("qwen2_5_vl_vision", "llama_static", "llama_pairs", "llama_official", "llama_export", "llama_script"),
-)
-VERSIONS = {"torch": "2.13.0", "transformers": "5.24.0"}
+from exportcompat.matrix.cases import CASES
+from exportcompat.matrix.store import SourceTree, key, own_source
+from exportcompat.matrix.store import _result_key as key_module
+from exportcompat.registry import installed_version
+
+RECORDER = Path(__file__).with_name("record_executed.py")
+KINDS = "lfm2 llava bert whisper_decoder llama_export llama_script"
+VERSIONS = {name: installed_version(name).base_version for name in ("torch", "transformers")}  # type: ignore[union-attr]
 RECORDS = {
     "default_registry": "leads to the records of specs, which are in the key",
+    "_names": "gives these their order, which is in the key",
+    "area_of": "is for people",
     "find_case": "leads to the record of a case, which is in the key",
     "__getattr__": "leads to a definition, which is followed",
+    "later": "makes such a `__getattr__`",
+    "attribute": "is such a `__getattr__`",
 }
 """Functions whose outcome is in the key, in place of their code."""
 
@@ -39,76 +43,63 @@ Place = tuple[str, int]
 
 
 def chosen() -> list[str]:
-    patterns = os.environ.get("EXPORTCOMPAT_KEY_CASES", " ".join(KINDS)).split()
+    patterns = os.environ.get("EXPORTCOMPAT_KEY_CASES", KINDS).split()
     return [name for name in CASES if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
 
 
-@contextmanager
-def executed() -> Iterator[set[CodeType]]:
-    """Give the code of every Python function that is called meanwhile."""
-    found: set[CodeType] = set()
+@lru_cache(maxsize=None)
+def recorded(name: str) -> tuple[dict[str, Any], list[Place]]:
+    """Return the result of a case, and the functions of ours that were called for it."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(RECORDER), name], capture_output=True, text=True, check=True, timeout=900
+    )
+    row, places = json.loads(done.stdout.splitlines()[-1])
+    return row, [(module, line) for module, line in places]
 
-    def note(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call":
-            found.add(frame.f_code)
 
-    threading.setprofile(note)
-    sys.setprofile(note)
-    try:
-        yield found
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
+def functions(tree: ast.AST) -> Iterator[tuple[int, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield min([node, *node.decorator_list], key=lambda item: item.lineno).lineno, node
 
 
 @lru_cache(maxsize=None)
-def run(name: str) -> tuple[dict[str, Any], frozenset[Place]]:
-    from exportcompat.matrix.checks import check_case
-
-    files = {str(path): module for module, path in modules().items()}
-    with executed() as codes:
-        row = check_case(CASES[name])
-    places = {(files[code.co_filename], code.co_firstlineno) for code in codes if code.co_filename in files}
-    # What is run when a module or a class is made is no function.
-    return row, frozenset(place for place in places if node_of(*place) is not None)
-
-
-@lru_cache(maxsize=1)
-def modules() -> dict[str, Any]:
-    names = [name for name in sys.modules if name.partition(".")[0] == "exportcompat"]
-    found = {name: own_source().path(name) for name in names}
-    return {name: path for name, path in found.items() if path}
-
-
-def node_of(module: str, line: int) -> Any:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [node for node in ast.walk(ast.parse(text_of(module))) if isinstance(node, kinds)]
-    return next(
-        (node for node in nodes if min([node, *node.decorator_list], key=lambda n: n.lineno).lineno == line), None
-    )
-
-
 def text_of(module: str) -> str:
     path = own_source().path(module)
     assert path is not None
     return path.read_text("utf-8")
 
 
-def edited(module: str, line: int) -> SourceTree:
-    """Return our source with one more constant in a function."""
+def edited(module: str, line: int) -> tuple[str, SourceTree]:
+    """Return the name of a function, and our source with one more constant in it."""
     tree = ast.parse(text_of(module))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([node, *node.decorator_list], key=lambda item: item.lineno)
-            if first.lineno == line:
-                node.body.append(ast.parse("20260101").body[0])
-    return own_source().edited(module, ast.unparse(tree))
+    (function,) = [node for first, node in functions(tree) if first == line]
+    function.body.append(ast.parse("20260101").body[0])
+    return function.name, own_source().edited(module, ast.unparse(tree))
 
 
-def places() -> list[tuple[str, Place]]:
-    """Return each function that is executed for some case, once, with the first case that executes it."""
+def places() -> dict[Place, str]:
+    """Return each function that is executed for some case, with the first case that executes it."""
     found: dict[Place, str] = {}
     for name in chosen():
-        for place in sorted(run(name)[1]):
+        row, called = recorded(name)
+        assert row["state"] in ("native", "patched"), (name, row["problems"])
+        for place in called:
             found.setdefault(place, name)
-    return [(name, place) for place, name in found.items()]
+    return found
+
+
+def test_every_function_that_was_executed_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    unseen, seen = [], 0
+    for (module, line), name in places().items():
+        function, changed = edited(module, line)
+        if function not in RECORDS:
+            row, _ = recorded(name)
+            before = key(CASES[name], VERSIONS, row)
+            with monkeypatch.context() as patched:
+                patched.setattr(key_module, "own_source", lambda changed=changed: changed)
+                is_seen = key(CASES[name], VERSIONS, row) != before
+            seen += is_seen
+            unseen += [] if is_seen else [f"{module}:{function} (line {line}, executed for {name})"]
+    assert unseen == []
+    assert seen > 300
