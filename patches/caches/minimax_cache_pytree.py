@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
 from ._pytree_node import cache_node
 
@@ -97,20 +97,20 @@ def _places(layout: MiniMaxLayout) -> Iterator[tuple[int, str]]:
     return ((index, name) for index, names in enumerate(layout.layers) for name in names)
 
 
-def _spec(releases: str, layout: str) -> PatchingSpec:
-    return PatchingSpec(
-        id="minimax-cache-pytree",
-        targets=(f"pytree({_MODULE}:MiniMaxCache)",),
-        replacement=f"{__name__}:node_of_minimax_{layout}_cache",
-        requires=(f"transformers{releases}", "torch>=2.6"),
-        reason="The cache of MiniMax-Text, keys and values beside states, cannot be an input or an output of a graph.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/minimax/modeling_minimax.py",
-        ),
-        proofs=("minimax",),
-        defect=(r"self\.linear_cache\b",),
-        kind="pytree",
-    )
+_REASON = "The cache of MiniMax-Text, keys and values beside states, cannot be an input or an output of a graph."
 
-
-SPECS = (_spec(">=4.53,<4.54", "list"), _spec(">=4.54", "layer"))
+SPECS = variants(
+    {
+        "id": "minimax-cache-pytree",
+        "targets": (f"pytree({_MODULE}:MiniMaxCache)",),
+        "reason": _REASON,
+        "upstream": (source("models/minimax/modeling_minimax.py", "v5.23.0"),),
+        "proofs": ("minimax",),
+        "defect": (r"self\.linear_cache\b",),
+        "kind": "pytree",
+    },
+    {
+        "transformers>=4.53,<4.54": {"replacement": f"{__name__}:node_of_minimax_list_cache"},
+        "transformers>=4.54": {"replacement": f"{__name__}:node_of_minimax_layer_cache"},
+    },
+)

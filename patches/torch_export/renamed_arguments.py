@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from exportcompat.patches.toolkit.cache_names import CACHES
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
 
 def patch_combine_args(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,21 +63,20 @@ def _closure_values(function: FunctionType) -> dict[str, Any]:
 _COMBINED = ("torch.export.dynamic_shapes:_combine_args", "torch._export.non_strict_utils:_combine_args")
 
 
-def _variant(releases: str, targets: tuple[str, ...]) -> PatchingSpec:
-    return PatchingSpec(
-        id="torch-export-renamed-arguments",
-        targets=targets,
-        replacement=f"{__name__}:patch_combine_args",
-        requires=("transformers>=5.24", f"torch{releases}"),
-        reason="A cache that is given by its old name is behind **kwargs, where torch does not look for it: no graph.",
-        upstream=("https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/utils/deprecation.py",),
-        proofs=("llama_old_name", "mamba_old_name"),
-        kind="wrap",
-    )
+_REASON = "A cache that is given by its old name is behind **kwargs, where torch does not look for it: no graph."
 
-
-SPECS = (
-    # To 2.7 `torch-export-argument-order` does it for the third place.
-    _variant(">=2.6,<2.8", _COMBINED),
-    _variant(">=2.8,<2.14", (*_COMBINED, "torch.export._trace:_combine_args")),
+SPECS = variants(
+    {
+        "id": "torch-export-renamed-arguments",
+        "replacement": f"{__name__}:patch_combine_args",
+        "reason": _REASON,
+        "upstream": (source("utils/deprecation.py", "v5.24.0"),),
+        "proofs": ("llama_old_name", "mamba_old_name"),
+        "kind": "wrap",
+    },
+    {
+        # To 2.7 `torch-export-argument-order` does it for the third place.
+        ("transformers>=5.24", "torch>=2.6,<2.8"): {"targets": _COMBINED},
+        ("transformers>=5.24", "torch>=2.8,<2.14"): {"targets": (*_COMBINED, "torch.export._trace:_combine_args")},
+    },
 )

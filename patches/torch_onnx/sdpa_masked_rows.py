@@ -13,7 +13,7 @@ Can go: when onnxscript zeroes them itself.
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import variants
 
 
 def patch_scaled_dot_product_attention(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,20 +74,19 @@ def _is_counted(query: Any) -> bool:
     return bool(query.dim() == 4 and free_unbacked_symbols(query.shape[0]))
 
 
-def _spec(releases: str, replacement: str, *proofs: str) -> PatchingSpec:
-    return PatchingSpec(
-        id="torch-sdpa-masked-rows",
-        targets=("torch.nn.functional:scaled_dot_product_attention",),
-        replacement=f"{__name__}:{replacement}",
-        requires=(f"torch{releases}",),
-        reason="Rows of padded tokens, which may attend to nothing, are 0 in eager attention and not in ONNX.",
-        upstream=("https://github.com/pytorch/pytorch/issues/103749",),
-        proofs=proofs,
-        kind="wrap",
-    )
-
-
-SPECS = (
-    _spec(">=2.6,<2.13", "patch_attention_of_any_batch", "llama", "idefics3"),
-    _spec(">=2.13", "patch_scaled_dot_product_attention", "llama"),
+SPECS = variants(
+    {
+        "id": "torch-sdpa-masked-rows",
+        "targets": ("torch.nn.functional:scaled_dot_product_attention",),
+        "reason": "Rows of padded tokens, which may attend to nothing, are 0 in eager attention and not in ONNX.",
+        "upstream": ("https://github.com/pytorch/pytorch/issues/103749",),
+        "kind": "wrap",
+    },
+    {
+        "torch>=2.6,<2.13": {
+            "replacement": f"{__name__}:patch_attention_of_any_batch",
+            "proofs": ("llama", "idefics3"),
+        },
+        "torch>=2.13": {"replacement": f"{__name__}:patch_scaled_dot_product_attention", "proofs": ("llama",)},
+    },
 )
