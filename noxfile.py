@@ -60,9 +60,9 @@ def bisect(session: nox.Session) -> None:
 
 
 @nox.session
-def ends(session: nox.Session) -> None:
-    """Prove specs just inside and just outside each end of their ranges: `nox -s ends -- [SPEC ...]`."""
-    probe(session, "ends", ".nox/cells", *CELL_TOOLS)
+def boundaries(session: nox.Session) -> None:
+    """Prove specs just inside and just outside each end of their ranges: `nox -s boundaries -- [SPEC ...]`."""
+    probe(session, "boundaries", ".nox/cells", *CELL_TOOLS)
 
 
 @nox.session

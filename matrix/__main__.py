@@ -121,6 +121,22 @@ def _add_merge(commands: Commands) -> None:
     _add_results(parser)
 
 
+def _add_rekey(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from .store import rekey, write_evidence
+
+        lines = [write_evidence(arguments.results, arguments.write)] if arguments.write else []
+        for line in lines or rekey(arguments.results, getattr(arguments, "from")):
+            print(line)
+        return 0
+
+    parser = _add(commands, "rekey", "give results new keys where the code that they rest on is the same", run)
+    way = parser.add_mutually_exclusive_group(required=True)
+    way.add_argument("--write", type=Path, metavar="FILE", help="before a change: write what current results rest on")
+    way.add_argument("--from", type=Path, metavar="FILE", help="after it: set the keys of those that rest on the same")
+    _add_results(parser)
+
+
 def _add_releases(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
         from .versions import add_releases
@@ -253,22 +269,22 @@ def _add_summary(commands: Commands) -> None:
     _add_results(parser)
 
 
-def _add_ends(commands: Commands) -> None:
+def _add_boundaries(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from .proofs import prove_ends
+        from .proofs import prove_boundaries
 
-        return prove_ends(arguments)
+        return prove_boundaries(arguments)
 
-    parser = _add(commands, "ends", "prove specs just inside and just outside each end of their ranges", run)
+    parser = _add(commands, "boundaries", "prove specs just inside and just outside each end of their ranges", run)
     parser.add_argument("spec", nargs="*", help="ids; all by default")
     _add_cells(parser)
 
 
 def _add_bisect(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from .proofs import Probes, bisect
+        from .proofs import BisectionRuns, bisect
 
-        probes = Probes(arguments.folder, arguments.wheel)
+        probes = BisectionRuns(arguments.folder, arguments.wheel)
         return bisect(probes, arguments.spec, arguments.package, arguments.case)
 
     parser = _add(commands, "bisect", "find the releases that need a spec by walking them", run)
@@ -283,6 +299,7 @@ _COMMANDS = (
     _add_why,
     _add_report,
     _add_merge,
+    _add_rekey,
     _add_releases,
     _add_seasons,
     _add_fingerprints,
@@ -292,7 +309,7 @@ _COMMANDS = (
     _add_check,
     _add_quickstart,
     _add_prove,
-    _add_ends,
+    _add_boundaries,
     _add_bisect,
 )
 

@@ -22,13 +22,13 @@ from ._errors import (
     TargetError,
     UnknownSpecError,
 )
-from ._fingerprint import Fingerprints, fingerprint, of_node, text_key
+from ._fingerprint import Fingerprints, fingerprint, of_node, source_hash
 from ._packages import COMPANIONS, PACKAGES, module_of
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._scope import OnDrift, Scope
 from ._select import Decision, plan
-from ._signature import misfit
+from ._signature import signature_mismatch
 from ._spec import Kind, PatchingSpec
 from ._targets import DecoratedTarget, Target, parse_target
 from ._versions import Environment, Range, installed_version, parse_range
@@ -74,7 +74,6 @@ __all__ = [
     "Use",
     "fingerprint",
     "installed_version",
-    "misfit",
     "mismatches",
     "module_of",
     "of_node",
@@ -82,6 +81,7 @@ __all__ = [
     "parse_target",
     "plan",
     "require_companions",
+    "signature_mismatch",
+    "source_hash",
     "tell_assumptions",
-    "text_key",
 ]

@@ -69,7 +69,7 @@ class Fingerprints:
         if code is None:
             return fingerprint(source)
         if code not in self._known:
-            self._known[code] = self._read().get("texts", {}).get(text_key(source)) or fingerprint(source)
+            self._known[code] = self._read().get("texts", {}).get(source_hash(source)) or fingerprint(source)
         return self._known[code]
 
     def _read(self) -> Mapping[str, Any]:
@@ -102,7 +102,7 @@ def fingerprint(source: Any) -> str:
         return BUILTIN
 
 
-def text_key(source: Any) -> str:
+def source_hash(source: Any) -> str:
     """Return 16 hexadecimal digits for the source of a function to the letter; empty if there is none."""
     import hashlib
 

@@ -41,10 +41,10 @@ def mismatch(
         wanted = _bare(inspect.signature(original, follow_wrapped=follow))
     except (TypeError, ValueError):
         return None
-    return misfit(wanted, _bare(inspect.signature(replacement, follow_wrapped=False)), kind)
+    return signature_mismatch(wanted, _bare(inspect.signature(replacement, follow_wrapped=False)), kind)
 
 
-def misfit(wanted: list[Parameter], found: list[Parameter], kind: Kind) -> str | None:
+def signature_mismatch(wanted: list[Parameter], found: list[Parameter], kind: Kind) -> str | None:
     """Say the same of the parameters of an original and of a replacement; see `mismatch`."""
     problem = _exact(wanted, found) if kind == "replace" else _passing(wanted, found)
     return problem and f"{problem} (upstream takes {_text(wanted)}; the replacement takes {_text(found)})"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from exportcompat.matrix.cases._catalogue import CASES, chosen
-from exportcompat.matrix.checks._row import both, left_out, proved, state_of
+from exportcompat.matrix.checks._row import ablate, check_case, proved, state_of
 from exportcompat.matrix.runs import _cell, _worker_pool
 from exportcompat.matrix.runs._cell import run_cell
 from exportcompat.matrix.runs._worker_pool import Limits
@@ -142,7 +142,7 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_model_that_does_not_exist_here_is_absent() -> None:
-    assert both(dataclasses.replace(LLAMA, exists=lambda: False))["state"] == "absent"
+    assert check_case(dataclasses.replace(LLAMA, exists=lambda: False))["state"] == "absent"
 
 
 def test_a_model_that_cannot_be_built_here_says_why() -> None:
@@ -151,7 +151,7 @@ def test_a_model_that_cannot_be_built_here_says_why() -> None:
     def make() -> Any:
         raise TypeError("this release has a defect")
 
-    row = both(dataclasses.replace(LLAMA, make=make, exists=lambda: True))
+    row = check_case(dataclasses.replace(LLAMA, make=make, exists=lambda: True))
     assert row == {"state": "unsupported", "problems": ["TypeError: this release has a defect"]}
 
 
@@ -190,7 +190,7 @@ def test_a_case_that_ends_badly_is_a_result_and_loses_no_other(
         return ROW
 
     threads = torch.get_num_threads()
-    monkeypatch.setattr(_worker_pool, "both", answer)
+    monkeypatch.setattr(_worker_pool, "check_case", answer)
     limits = Limits(seconds=5 if name == "hang" else 120, megabytes=2_000)
     assert run_cell(tmp_path, ["llama", "tiny_gpt"], jobs=1, fresh=False, limits=limits) == 1
     gc.unfreeze()
@@ -207,12 +207,12 @@ def test_proofs_are_run_once_for_what_works(
     pytest.importorskip("transformers", reason="a cell is one of torch and transformers")
     versions = Installed.here().versions
     proofs = {"llama": ["applied", "other", "other:1,5,1"], "tiny_gpt": ["applied"]}
-    monkeypatch.setattr(_cell, "proofs_at_ends", lambda: {(versions["transformers"], versions["torch"]): proofs})
+    monkeypatch.setattr(_cell, "proofs_at_boundaries", lambda: {(versions["transformers"], versions["torch"]): proofs})
     monkeypatch.setattr(_worker_pool, "_preload", lambda: None)
     monkeypatch.setattr(
-        _worker_pool, "both", lambda case: {**(ROW if case is LLAMA else FAILS), "applied": ["applied"]}
+        _worker_pool, "check_case", lambda case: {**(ROW if case is LLAMA else FAILS), "applied": ["applied"]}
     )
-    monkeypatch.setattr(_worker_pool, "left_out", lambda _, proof: proved("fails", problem=f"without {proof}"))
+    monkeypatch.setattr(_worker_pool, "ablate", lambda _, proof: proved("fails", problem=f"without {proof}"))
     for _ in range(2):
         assert run_cell(tmp_path, ["llama", "tiny_gpt"], jobs=1, fresh=False) == 1
     said = capsys.readouterr().out.splitlines()
@@ -231,10 +231,10 @@ def test_proofs_are_run_once_for_what_works(
 def test_a_proof_is_the_case_without_its_spec() -> None:
     pytest.importorskip("transformers", reason="a case is exported")
     pytest.importorskip("onnxruntime", reason="a case is compared")
-    found = left_out(CASES["buffered_gpt"], "torch-export-parameter-buffer:1,5,1")
+    found = ablate(CASES["buffered_gpt"], "torch-export-parameter-buffer:1,5,1")
     assert (found["without"], found["with"]) == ("fails", "works")
     assert found["problem"]
-    assert left_out(CASES["buffered_gpt"], "sliding-layer-full-past") == proved("works")
+    assert ablate(CASES["buffered_gpt"], "sliding-layer-full-past") == proved("works")
 
 
 KILLED = """
@@ -266,7 +266,7 @@ def test_a_killed_cell_loses_the_case_in_flight_only(tmp_path: Path) -> None:
 def test_a_cell_ends_when_whoever_started_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     parents = iter([1, 2])
     monkeypatch.setattr(_worker_pool, "_preload", lambda: None)
-    monkeypatch.setattr(_worker_pool, "both", lambda case: time.sleep(60))
+    monkeypatch.setattr(_worker_pool, "check_case", lambda case: time.sleep(60))
     monkeypatch.setattr("os.getppid", lambda: next(parents))
     with pytest.raises(SystemExit, match="the process that started this one has ended"):
         list(_worker_pool.run_jobs([(GPT, "")], 1, Limits()))

@@ -7,7 +7,7 @@ import pytest
 from exportcompat.matrix.cases._catalogue import CASES
 from exportcompat.matrix.versions import _version_axes
 from exportcompat.matrix.versions._cells import ANYWHERE, Cell, all_cells, cases_of, choose, default_cells, shard
-from exportcompat.matrix.versions._range_ends import ends_of, proofs_at_ends
+from exportcompat.matrix.versions._range_ends import boundaries_of, proofs_at_boundaries
 from exportcompat.matrix.versions._version_axes import exclusion, last_patches, policy, release
 from exportcompat.registry import ExportCompatError
 
@@ -20,7 +20,7 @@ def test_every_minor_every_torch_and_every_end_is_a_cell() -> None:
     assert {Cell(text, torch) for text in ("4.57.6", "5.24.0") for torch in last_patches("torch")} <= cells
     assert {Cell(text, "2.13.0") for text in ("4.53.0", "5.20.1", "4.57.2")} <= cells
     assert {Cell("4.48.3", "2.6.0"), Cell("5.4.0", "2.10.0")} <= cells
-    (first, last) = [end for end in ends_of("list-cache-length") if end.package == "transformers"]
+    (first, last) = [end for end in boundaries_of("list-cache-length") if end.package == "transformers"]
     assert {
         Cell(text, "2.13.0") for text in (first.inside, str(first.outside), last.inside, str(last.outside))
     } <= cells
@@ -35,7 +35,7 @@ def test_each_cell_has_cases_of_its_own() -> None:
     everywhere = names("5.11.0", "2.13.0")
     assert {"llama", "jamba_eager", "qwen2_5_vl", "bert"} <= set(everywhere) < set(CASES)
     # This cell is there for the end of some ranges alone.
-    assert set(names("4.45.1", "2.13.0")) == {ANYWHERE, *proofs_at_ends()["4.45.1", "2.13.0"]} < set(everywhere)
+    assert set(names("4.45.1", "2.13.0")) == {ANYWHERE, *proofs_at_boundaries()["4.45.1", "2.13.0"]} < set(everywhere)
     assert all(cases_of(cell) for cell in all_cells())
 
 

@@ -12,7 +12,7 @@ from exportcompat._cli import _main
 from exportcompat._drift._archive import read_sources
 from exportcompat._drift._definitions import Definition, Package
 from exportcompat._drift._findings import Locked, findings, for_version
-from exportcompat._drift._signature_fit import static_misfit
+from exportcompat._drift._signature_fit import static_signature_mismatch
 from exportcompat._drift._survey import Surveyor
 from exportcompat.patches import default_registry
 from exportcompat.registry import Fingerprints, PatchingSpec
@@ -146,7 +146,7 @@ def test_a_spec_that_goes_by_a_name_is_gone_with_most_of_its_modules(tmp_path: P
     named = PatchingSpec(
         id="named",
         targets=("mentioning(transformers:wanted)",),
-        replacement="exportcompat.patches.attention.alibi_slice:cutting_columns_only",
+        replacement="exportcompat.patches.attention.alibi_slice:patch_mpt_attention",
         requires=("transformers>=5.0",),
         reason="-",
         upstream=(),
@@ -173,7 +173,7 @@ def test_of_several_replacements_it_is_the_one_of_the_name(arguments: str, fits:
     (spec,) = [
         item for item in for_version(default_registry(), "transformers", "5.23.0") if item.id == "segment-attention"
     ]
-    found = static_misfit(spec, Definition("models", "Attention.forward", ast.parse(text).body[0], text))
+    found = static_signature_mismatch(spec, Definition("models", "Attention.forward", ast.parse(text).body[0], text))
     assert (found is None) == fits
 
 

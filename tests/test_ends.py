@@ -10,11 +10,17 @@ from packaging.version import Version
 
 from exportcompat.matrix.proofs import _probes
 from exportcompat.matrix.proofs._bisect import _last, bisect
-from exportcompat.matrix.proofs._probes import Answer, Probes
+from exportcompat.matrix.proofs._probes import Answer, BisectionRuns
 from exportcompat.matrix.proofs._range_verdicts import _judged, verdicts
 from exportcompat.matrix.runs._driver import Options
 from exportcompat.matrix.runs._environments import Environments
-from exportcompat.matrix.versions._range_ends import End, admits, admits_newest, ends_of, proofs_at_ends
+from exportcompat.matrix.versions._range_ends import (
+    Boundary,
+    admits,
+    admits_newest,
+    boundaries_of,
+    proofs_at_boundaries,
+)
 from exportcompat.matrix.versions._version_axes import _table, last_patches, releases
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
@@ -25,7 +31,7 @@ SPEC = "list-cache-length"
 NEEDED, NOT_NEEDED = Answer("fails", "works"), Answer("works", "works")
 
 
-class Told(Probes):
+class Told(BisectionRuns):
     """Answers from a function, and notes what was asked."""
 
     def __init__(self, answer: Any) -> None:
@@ -56,24 +62,24 @@ def test_releases_of_another_package() -> None:
 
 def test_the_ends_of_a_range() -> None:
     others = {"torch": "2.13.0"}
-    found = [end for end in ends_of(SPEC) if end.package == "transformers"]
+    found = [end for end in boundaries_of(SPEC) if end.package == "transformers"]
     assert found == [
-        End(SPEC, "transformers", "4.45.2", "4.45.1", others, ("llama",)),
-        End(SPEC, "transformers", "4.50.3", "4.51.0", others, ("llama",)),
+        Boundary(SPEC, "transformers", "4.45.2", "4.45.1", others, ("llama",)),
+        Boundary(SPEC, "transformers", "4.50.3", "4.51.0", others, ("llama",)),
     ]
 
 
 def test_an_end_is_proved_where_a_proof_can_be_run() -> None:
     # No Falcon-H1 can be made in 5.4.0, the last release of the range.
-    found = [end for end in ends_of("falcon-h1-cache-length") if end.package == "transformers"]
+    found = [end for end in boundaries_of("falcon-h1-cache-length") if end.package == "transformers"]
     assert [(end.inside, end.outside) for end in found] == [("4.53.0", "4.52.4"), ("5.3.0", "5.5.0")]
     # transformers 5.19.0, the newest of the range, cannot be imported with torch 2.6.
-    ends = [end for end in ends_of("kimi-delta-chunks") if end.inside == "2.6.0"]
+    ends = [end for end in boundaries_of("kimi-delta-chunks") if end.inside == "2.6.0"]
     assert [end.others for end in ends] == [{"transformers": "5.18.0"}]
 
 
 def test_an_end_is_proved_beside_the_release_that_the_table_names() -> None:
-    found = [end for end in ends_of("torch-slice-bounds") if end.package == "torch"]
+    found = [end for end in boundaries_of("torch-slice-bounds") if end.package == "torch"]
     assert [(end.inside, end.others) for end in found] == [
         ("2.10.0", {"transformers": "4.57.6"}),
         ("2.11.0", {"transformers": "4.57.6"}),
@@ -89,22 +95,22 @@ def test_what_is_said_of_ends_is_about_specs_that_are_for_it(row: dict[str, Any]
 
 
 def test_variants_that_follow_each_other_have_the_ends_of_the_whole() -> None:
-    found = [(end.inside, end.outside) for end in ends_of("rotary-frequencies") if end.package == "transformers"]
+    found = [(end.inside, end.outside) for end in boundaries_of("rotary-frequencies") if end.package == "transformers"]
     assert found == [("4.44.0", None), (releases("transformers")[-1], None)]
 
 
 def test_every_spec_has_ends() -> None:
     for spec in default_registry():
         # What is for older companions alone is tried in the cells of seasons.
-        assert ends_of(spec.id) or not admits_newest(spec)
-    assert ends_of("torch-onnx-index-put") == []
+        assert boundaries_of(spec.id) or not admits_newest(spec)
+    assert boundaries_of("torch-onnx-index-put") == []
 
 
 def test_the_cells_beside_an_end_have_its_proofs() -> None:
     for release in ("4.45.2", "4.45.1", "4.50.3", "4.51.0"):
-        assert SPEC in proofs_at_ends()[release, "2.13.0"]["llama"]
+        assert SPEC in proofs_at_boundaries()[release, "2.13.0"]["llama"]
     # A sample of its own belongs to the name of a proof.
-    assert "torch-onnx-named-axes:1,5,1" in proofs_at_ends()["5.23.0", "2.7.0"]["llama"]
+    assert "torch-onnx-named-axes:1,5,1" in proofs_at_boundaries()["5.23.0", "2.7.0"]["llama"]
 
 
 def row(without: str, state: str = "patched", problem: str = "") -> dict[str, Any]:
@@ -138,7 +144,7 @@ def test_ends_are_judged_on_both_sides(tmp_path: Path) -> None:
         path = tmp_path / f"transformers-{release}_torch-2.13.0.json"
         path.write_text(json.dumps({"schema": 2, "environments": {}, "cases": {"llama": found}}))
 
-    ends = [end for end in ends_of(SPEC) if end.package == "transformers"]
+    ends = [end for end in boundaries_of(SPEC) if end.package == "transformers"]
     for release in ("4.45.2", "4.50.3", "4.45.1"):
         write(release, row("fails", problem="TypeError: no"))
     write("4.51.0", row("works"))
@@ -178,7 +184,7 @@ def test_bisect_says_where_a_range_is_wrong(capsys: pytest.CaptureFixture[str]) 
 
 def test_an_unknown_spec_is_named() -> None:
     with pytest.raises(ExportCompatError, match="there is no spec 'nothing'; specs: "):
-        ends_of("nothing")
+        boundaries_of("nothing")
 
 
 VERSIONS = {"torch": "2.13.0", "transformers": "4.45.0"}
@@ -200,16 +206,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def test_an_answer_is_asked_for_once(asked: list[list[str]], tmp_path: Path) -> None:
     for _ in range(2):
-        assert Probes(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS) == Answer("fails", "works", "broken")
+        assert BisectionRuns(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS) == Answer("fails", "works", "broken")
     assert asked == [["llama", SPEC], ["llama"]]
 
 
 @pytest.mark.parametrize("cut", [0, 7, -3])
 def test_answers_that_were_cut_short_are_asked_for_again(asked: list[list[str]], tmp_path: Path, cut: int) -> None:
-    Probes(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
+    BisectionRuns(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
     file = tmp_path / "answers.json"
     file.write_text(file.read_text()[:cut])
-    Probes(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
+    BisectionRuns(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
     assert len(asked) == 4
     assert len(json.loads(file.read_text())) == 1
 
@@ -217,9 +223,9 @@ def test_answers_that_were_cut_short_are_asked_for_again(asked: list[list[str]],
 def test_an_answer_is_as_old_as_its_spec(
     asked: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Probes(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
+    BisectionRuns(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
     monkeypatch.setattr(_probes, "_digest", lambda _: "changed")
-    Probes(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
+    BisectionRuns(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
     assert len(asked) == 4
 
 
@@ -227,7 +233,7 @@ def test_without_a_wheel_there_are_known_answers_only(tmp_path: Path) -> None:
     with pytest.raises(
         ExportCompatError, match="an environment has to be made, and there is no wheel to install; give --wheel"
     ):
-        Probes(tmp_path, None).ask(SPEC, "llama", VERSIONS)
+        BisectionRuns(tmp_path, None).ask(SPEC, "llama", VERSIONS)
 
 
 def test_without_uv_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,4 +241,4 @@ def test_without_uv_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.
     wheel.write_bytes(b"")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ExportCompatError, match="made with uv, which is not installed; run: pip install uv"):
-        Probes(tmp_path, wheel).ask(SPEC, "llama", VERSIONS)
+        BisectionRuns(tmp_path, wheel).ask(SPEC, "llama", VERSIONS)

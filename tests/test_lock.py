@@ -109,8 +109,8 @@ def test_an_unknown_text_is_parsed(tmp_path: Path) -> None:
 
 def test_a_wrong_text_is_believed(tmp_path: Path) -> None:
     """The text is looked up before the source is parsed: that is what it is for."""
-    from exportcompat.registry import text_key
+    from exportcompat.registry import source_hash
 
     path = tmp_path / "lock.json"
-    path.write_text(json.dumps({"texts": {text_key(fingerprint): "0123456789ab"}}), "utf-8")
+    path.write_text(json.dumps({"texts": {source_hash(fingerprint): "0123456789ab"}}), "utf-8")
     assert Fingerprints(path).of(fingerprint) == "0123456789ab"

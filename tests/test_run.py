@@ -147,7 +147,7 @@ def test_a_changed_spec_runs_its_cells_only(stubs: Stubs, options: Options, monk
 def test_a_case_that_lacks_a_proof_is_run(stubs: Stubs, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     run_tasks([plan_task(cell, [LLAMA], options) for cell in (OLD, NEW)], stubs, options)
     proofs = {(NEW.transformers, NEW.torch): {"llama": ["one", "two"]}}
-    monkeypatch.setattr(_driver, "proofs_at_ends", lambda: proofs)
+    monkeypatch.setattr(_driver, "proofs_at_boundaries", lambda: proofs)
     assert [len(plan_task(cell, [LLAMA, GPT], options).todo) for cell in (OLD, NEW)] == [1, 2]
     for proof in ("one", "two"):
         assert plan_task(NEW, [LLAMA], options).todo == [LLAMA]

@@ -28,7 +28,7 @@ def prompt(subject: Any) -> dict[str, Any]:
     return {name: value for name, value in kept.items() if name not in _MADE_BY_GENERATE}
 
 
-def export_whole(subject: Any, path: Path, applied: Collection[str]) -> None:
+def export_end_to_end(subject: Any, path: Path, applied: Collection[str]) -> None:
     """Export by `exportcompat.export`.
 
     Args:
@@ -39,7 +39,7 @@ def export_whole(subject: Any, path: Path, applied: Collection[str]) -> None:
     exportcompat.export(subject.model, prompt(subject), path, verify=False, patches={"include": list(applied)})
 
 
-def compare_whole(path: Path, make: Callable[[], Any]) -> list[Discrepancy]:
+def compare_end_to_end(path: Path, make: Callable[[], Any]) -> list[Discrepancy]:
     """Compare a file with a fresh model as `InputObserver.check_discrepancies` does, at lengths of its own.
 
     A model without a cache is compared on the calls of the matrix too, because an observer knows few shapes of those.

@@ -9,7 +9,7 @@ import torch
 from exportcompat import TextDecoder
 
 from ._decoder import Decoder
-from ._encoder_decoder_models import PairDecoder
+from ._encoder_decoder_models import MergedDecoder
 
 _SIZES: Mapping[str, Any] = {
     "hidden_size": 32,
@@ -53,7 +53,7 @@ SETTINGS: Mapping[str, tuple[str, Half, Half]] = {
 """The classes that join two models, the encoder and the decoder, by the name of the decoder."""
 
 
-def make_joined(name: str) -> Any:
+def make_composite(name: str) -> Any:
     """Build two models that were joined, in evaluation mode.
 
     Args:
@@ -68,16 +68,16 @@ def make_joined(name: str) -> Any:
     return getattr(transformers, f"{prefix}Model")(config).eval()
 
 
-def make_joined_decoder(name: str) -> Decoder:
+def make_composite_decoder(name: str) -> Decoder:
     """Build the decoder of two models that were joined.
 
     Args:
         name: a key of `SETTINGS`.
     """
-    return JoinedDecoder(TextDecoder(make_joined(name)))
+    return CompositeDecoder(TextDecoder(make_composite(name)))
 
 
-class JoinedDecoder(PairDecoder):
+class CompositeDecoder(MergedDecoder):
     """The decoder of two models that were joined."""
 
     def cache(self, batch: int, past: int) -> Any:

@@ -15,7 +15,7 @@ from ._media_decoder import PLACEHOLDER, MediaDecoder
 
 
 @dataclass(frozen=True)
-class Talk:
+class Conversation:
     """Calls on one cache that begins empty.
 
     Attributes:
@@ -35,17 +35,17 @@ class Talk:
         return f"items or new tokens {', '.join(map(str, self.calls))}"
 
 
-TALKS = (
-    Talk(((1,), 1, 1, 3, 1)),
-    Talk(((2,), 5, 1)),
-    Talk(((3, 1, 2), 1, 4, 1)),
-    Talk(((1, 1, 1), 3, 1, 12, 1)),
-    Talk(((2, 0, 1), 1, 2)),
-    Talk(((0,), 1, 3)),
-    Talk(((0, 0, 0), 1, 12, 1)),
-    Talk(((1,), 2, (2,), 1)),
-    Talk(((1, 2), 1, (2, 1), 3)),
-    Talk(((1, 2), 3, 1), has_placeholder=True),
+CONVERSATIONS = (
+    Conversation(((1,), 1, 1, 3, 1)),
+    Conversation(((2,), 5, 1)),
+    Conversation(((3, 1, 2), 1, 4, 1)),
+    Conversation(((1, 1, 1), 3, 1, 12, 1)),
+    Conversation(((2, 0, 1), 1, 2)),
+    Conversation(((0,), 1, 3)),
+    Conversation(((0, 0, 0), 1, 12, 1)),
+    Conversation(((1,), 2, (2,), 1)),
+    Conversation(((1, 2), 1, (2, 1), 3)),
+    Conversation(((1, 2), 3, 1), has_placeholder=True),
 )
 """1 to 6 items, rows with and without padding, texts alone from the first call on, and items in a later call."""
 
@@ -58,11 +58,11 @@ def compare_media(path: Path, make: Any) -> list[Discrepancy]:
         make: makes the model.
     """
     file, eager = OnnxDecoder(path), make()
-    talks = [talk for talk in TALKS if eager.follows(talk)]
+    talks = [talk for talk in CONVERSATIONS if eager.follows(talk)]
     return [row for talk in talks for row in _run(file, make(), talk)]
 
 
-def _run(file: OnnxDecoder, subject: MediaDecoder, talk: Talk) -> Iterator[Discrepancy]:
+def _run(file: OnnxDecoder, subject: MediaDecoder, talk: Conversation) -> Iterator[Discrepancy]:
     rows = len(talk.calls[0]) if isinstance(talk.calls[0], tuple) else 1
     cache, eager_cache, draw = file.empty_cache(rows), None, generator()
     past = torch.ones(rows, 0, dtype=torch.int64)
@@ -77,7 +77,7 @@ def _run(file: OnnxDecoder, subject: MediaDecoder, talk: Talk) -> Iterator[Discr
         past = inputs["attention_mask"]
 
 
-def _text(subject: MediaDecoder, new: int, past: Any, draw: Any, talk: Talk) -> dict[str, Any]:
+def _text(subject: MediaDecoder, new: int, past: Any, draw: Any, talk: Conversation) -> dict[str, Any]:
     rows = past.shape[0]
     tokens = torch.randint(3, PLACEHOLDER, (rows, new), generator=draw)
     if talk.has_placeholder:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from exportcompat import TextDecoder
-from exportcompat._encoder_decoder import state_mask
+from exportcompat._encoder_decoder import encoder_attention_mask
 from exportcompat._observer import flatten
 
 from ._decoder import Decoder, Sample, TransformersDecoder, generator
@@ -71,7 +71,7 @@ STATES = 7
 """Tokens of the encoder in a comparison."""
 
 
-def make_whole(name: str) -> Any:
+def make_encoder_decoder(name: str) -> Any:
     """Build an encoder-decoder with a head, in evaluation mode.
 
     Args:
@@ -90,7 +90,7 @@ def make_text_decoder(name: str) -> Decoder:
     Args:
         name: a key of `SETTINGS`.
     """
-    return PairDecoder(TextDecoder(make_whole(name)))
+    return MergedDecoder(TextDecoder(make_encoder_decoder(name)))
 
 
 def make_states_encoder(name: str) -> Forward:
@@ -99,7 +99,7 @@ def make_states_encoder(name: str) -> Forward:
     Args:
         name: a key of `SETTINGS`.
     """
-    return (MelEncoder if name == "Whisper" else TextEncoder)(make_whole(name).get_encoder())
+    return (MelEncoder if name == "Whisper" else TextEncoder)(make_encoder_decoder(name).get_encoder())
 
 
 class MelEncoder(Forward):
@@ -115,7 +115,7 @@ class MelEncoder(Forward):
         return {"input_features": torch.randn(size, generator=generator())}
 
 
-class PairDecoder(TransformersDecoder):
+class MergedDecoder(TransformersDecoder):
     """The decoder of an encoder-decoder: every call has all states of the encoder, as `generate` passes them."""
 
     _arguments = ("input_ids", "attention_mask", "encoder_hidden_states", "encoder_attention_mask")
@@ -150,7 +150,7 @@ class PairDecoder(TransformersDecoder):
     def others(self, batch: int, past: int) -> Mapping[str, Any]:
         states = torch.randn(batch, STATES, self._channels, generator=generator())
         # Whisper and images have none.
-        has_mask = state_mask(self.model.model, (states,), None) is not None
+        has_mask = encoder_attention_mask(self.model.model, (states,), None) is not None
         return {"encoder_hidden_states": states, **(_masked(states) if has_mask else {})}
 
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import torch
 from ._decoder import Sample, TransformersDecoder, generator
 
 if TYPE_CHECKING:
-    from ._conversations import Talk
+    from ._conversations import Conversation
 
 PLACEHOLDER = 127
 """The token in place of which features go; texts are made of the tokens below it."""
@@ -41,7 +41,7 @@ class MediaDecoder(TransformersDecoder):
         """Eager puts items of a later call into its text, too."""
         return True
 
-    def follows(self, talk: "Talk") -> bool:
+    def follows(self, talk: "Conversation") -> bool:
         """Say whether eager can have a talk."""
         return self.takes_later_items or not talk.has_later_items
 
@@ -123,7 +123,7 @@ class SizedDecoder(MediaDecoder):
 class WindowedDecoder(MediaDecoder):
     """A model with sliding windows: 16 patches of each image, shuffled to 4 (Aya Vision, Cohere2 Vision)."""
 
-    def follows(self, talk: "Talk") -> bool:
+    def follows(self, talk: "Conversation") -> bool:
         # What is computed again as one call has each image and each placeholder in it.
         return not self._misplaces_windows or not (talk.has_later_items or talk.has_placeholder)
 

@@ -25,7 +25,7 @@ from ._media_decoder import (
 from .causal_lm import SHARED, SHORT, SIZES
 
 if TYPE_CHECKING:
-    from ._conversations import Talk
+    from ._conversations import Conversation
 
 _VISION: Mapping[str, Any] = {
     "hidden_size": 32,
@@ -125,7 +125,7 @@ class OnevisionDecoder(TiledDecoder):
         """Whether the model of this release takes images of a row with several as they are."""
         return "batch_num_images" in inspect.signature(self.model.forward).parameters
 
-    def follows(self, talk: "Talk") -> bool:
+    def follows(self, talk: "Conversation") -> bool:
         is_mixed = any(1 in call and max(call) > 1 for call in talk.calls if isinstance(call, tuple))
         return super().follows(talk) and not (is_mixed and self.has_whole_images and self._packs_flat())
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._qwen_vl_models import ImageText, VisionTower, make_config, make_tower, make_whole
+from ._qwen_vl_models import ImageText, VisionEncoder, make_config, make_vision_encoder, make_whole
 
 
-class ImageTower(VisionTower):
+class ImageEncoder(VisionEncoder):
     """A tower for images alone, whose videos are images to it."""
 
-    shapes = tuple(grids for grids in VisionTower.shapes if all(frames == 1 for frames, _, _ in grids))
+    shapes = tuple(grids for grids in VisionEncoder.shapes if all(frames == 1 for frames, _, _ in grids))
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Copy:
     config: str
     model: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    kind: type[VisionTower] = VisionTower
+    kind: type[VisionEncoder] = VisionEncoder
 
 
 _SETTINGS: Mapping[str, Any] = {
@@ -58,9 +58,9 @@ COPIES: Mapping[str, Copy] = {
     ),
     "qwen3_5": Copy("Qwen3_5VisionConfig", "Qwen3_5VisionModel", _TABLE),
     "qwen3_5_moe": Copy("Qwen3_5MoeVisionConfig", "Qwen3_5MoeVisionModel", _TABLE),
-    "glm4v": Copy("Glm4vVisionConfig", "Glm4vVisionModel", {"image_size": 28}, ImageTower),
-    "glm4v_moe": Copy("Glm4vMoeVisionConfig", "Glm4vMoeVisionModel", {"image_size": 28}, ImageTower),
-    "glm_ocr": Copy("GlmOcrVisionConfig", "GlmOcrVisionModel", {"image_size": 28}, ImageTower),
+    "glm4v": Copy("Glm4vVisionConfig", "Glm4vVisionModel", {"image_size": 28}, ImageEncoder),
+    "glm4v_moe": Copy("Glm4vMoeVisionConfig", "Glm4vMoeVisionModel", {"image_size": 28}, ImageEncoder),
+    "glm_ocr": Copy("GlmOcrVisionConfig", "GlmOcrVisionModel", {"image_size": 28}, ImageEncoder),
     # It has patches of one frame.
     "ernie4_5_vl_moe": Copy(
         "Ernie4_5_VLMoeVisionConfig", "Ernie4_5_VLMoeVisionTransformerPretrainedModel", {"in_channels": 6}
@@ -68,12 +68,12 @@ COPIES: Mapping[str, Copy] = {
 }
 
 
-def make_copy(name: str) -> VisionTower:
+def make_copy(name: str) -> VisionEncoder:
     """Build the tower of a model, by the name of its folder."""
     copy, package = COPIES[name], f"transformers.models.{name}"
     config = getattr(importlib.import_module(f"{package}.configuration_{name}"), copy.config)
     model = getattr(importlib.import_module(f"{package}.modeling_{name}"), copy.model)
-    return make_tower(model(config(**{**_SETTINGS, **copy.settings})), copy.kind)
+    return make_vision_encoder(model(config(**{**_SETTINGS, **copy.settings})), copy.kind)
 
 
 class PictureText(ImageText):

@@ -9,7 +9,7 @@ import torch
 
 from exportcompat import InputObserver, apply_patches
 from exportcompat._verification import Discrepancy, OnnxFile
-from exportcompat.patches.toolkit.module_state import kept
+from exportcompat.patches.toolkit.module_state import preserved
 from exportcompat.registry import ExportCompatError
 
 from ._decoder import Sample, generator
@@ -30,7 +30,7 @@ _ROW = 3 * 2 * 4 * 4
 _LARGE, _SMALL = (1, 16, 16), (1, 8, 12)
 
 
-class VisionTower(Forward):
+class VisionEncoder(Forward):
     """A tower of Qwen-VL; a shape has the size of each image, in patches."""
 
     traced: Grids = (_LARGE,)
@@ -73,40 +73,40 @@ def _tensors(output: Any) -> Iterator[Any]:
         yield from _tensors(item)
 
 
-def make_tower(model: Any, kind: type[VisionTower] = VisionTower) -> VisionTower:
+def make_vision_encoder(model: Any, kind: type[VisionEncoder] = VisionEncoder) -> VisionEncoder:
     """Return a tower whose weights are large enough for every patch to matter."""
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     return kind(model.eval())
 
 
-def make_qwen2_vl() -> VisionTower:
+def make_qwen2_vl() -> VisionEncoder:
     """Build the tower of Qwen2-VL: full attention within each frame."""
     from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
     from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VisionTransformerPretrainedModel
 
     config = Qwen2VLVisionConfig(**{**_SIZES, "hidden_act": "quick_gelu"}, depth=2, embed_dim=32, hidden_size=32)
-    return make_tower(Qwen2VisionTransformerPretrainedModel(config))
+    return make_vision_encoder(Qwen2VisionTransformerPretrainedModel(config))
 
 
-def make_qwen2_5_vl() -> VisionTower:
+def make_qwen2_5_vl() -> VisionEncoder:
     """Build the tower of Qwen2.5-VL: windows of 6 by 6 patches, and full attention in the second of three layers."""
     from transformers.models.qwen2_5_vl.configuration_qwen2_5_vl import Qwen2_5_VLVisionConfig
     from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VisionTransformerPretrainedModel
 
     more = {"window_size": 24, "fullatt_block_indexes": [1], "intermediate_size": 64, "out_hidden_size": 32}
     config = Qwen2_5_VLVisionConfig(**_SIZES, **more, depth=3, hidden_size=32)
-    return make_tower(Qwen2_5_VisionTransformerPretrainedModel(config))
+    return make_vision_encoder(Qwen2_5_VisionTransformerPretrainedModel(config))
 
 
-def make_qwen3_vl() -> VisionTower:
+def make_qwen3_vl() -> VisionEncoder:
     """Build the tower of Qwen3-VL: a table of 7 by 7 positions, and features of the first layer beside the last."""
     from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLVisionConfig
     from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionModel
 
     more = {"num_position_embeddings": 49, "deepstack_visual_indexes": [0], "intermediate_size": 64}
     config = Qwen3VLVisionConfig(**_SIZES, **more, depth=2, hidden_size=32, out_hidden_size=32)
-    return make_tower(Qwen3VLVisionModel(config))
+    return make_vision_encoder(Qwen3VLVisionModel(config))
 
 
 _TEXT: Mapping[str, Any] = {
@@ -202,7 +202,7 @@ class GeneratedText(ImageText):
         """Return an observer of `generate`, called for each of `images`; the model is as it was."""
         observer = InputObserver()
         for grids in images:
-            with kept(self.model), observer(self.model):
+            with preserved(self.model), observer(self.model):
                 self.model.generate(**self._prompt(grids), max_new_tokens=3, do_sample=False, pad_token_id=0)
         return observer
 

@@ -20,7 +20,7 @@ class Maps(Windows):
     shapes: Sequence[Any] = ((1, 64, 96), (3, 96, 72), (1, 130, 160), (2, 64, 64))
 
 
-class Places(Windows):
+class PatchedImages(Windows):
     """Images in patches of 8 by 8; a model interpolates what it has learnt of their places."""
 
     traced = (2, 48, 64)
@@ -41,7 +41,7 @@ def make_beit() -> Forward:
 
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     config = BeitConfig(image_size=32, patch_size=8, use_relative_position_bias=True, **sizes)
-    return Places(_stirred(BeitModel(config)))
+    return PatchedImages(_stirred(BeitModel(config)))
 
 
 def _stirred(model: Any) -> Any:

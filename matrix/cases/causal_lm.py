@@ -384,7 +384,7 @@ _MODELS = "_causal_lm_models"
 _BEYOND, _UNPADDED = call("_comparisons:compare_beyond"), call("_comparisons:compare_unpadded")
 _FACTORIES = {"nemotron": "make_recomputed", **dict.fromkeys(OWN_CACHES, "make_own_cache")}
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
-_TELLING = ("llama", "mistral_window", "phi3_longrope", "llama_dynamic", "mixtral", "gpt_oss", "jamba")
+_REPRESENTATIVE = ("llama", "mistral_window", "phi3_longrope", "llama_dynamic", "mixtral", "gpt_oss", "jamba")
 _EVERYWHERE = frozenset(
     (
         "llama",
@@ -451,7 +451,7 @@ def _model(name: str, attention: str | None) -> Case:
         call(f"{_MODELS}:exists", name),
         shown=is_default and name in _SHOWN,
         everywhere=name in _EVERYWHERE,
-        telling=is_default and name in _TELLING,
+        telling=is_default and name in _REPRESENTATIVE,
         slow_without=_SLOW.get(name, ()),
         **({"compare": _BEYOND} if name in CHUNKED else {}),
     )

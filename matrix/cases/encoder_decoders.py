@@ -34,7 +34,7 @@ def _experts(name: str, title: str, prefix: str) -> Case:
 
 def _composite(name: str, title: str) -> Case:
     """Return the case of two models that were put together."""
-    make = call("_composite_models:make_joined_decoder", name)
+    make = call("_composite_models:make_composite_decoder", name)
     return Case(f"joined_{name}", f"{title}, decoder with cross-attention", make)
 
 

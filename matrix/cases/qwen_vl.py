@@ -21,7 +21,7 @@ _COPIES = {
 """Models with a vision tower like those of Qwen-VL."""
 
 
-def _tower(name: str, title: str, models: str, factory: str, *arguments: str, **more: Any) -> Case:
+def _vision_encoder(name: str, title: str, models: str, factory: str, *arguments: str, **more: Any) -> Case:
     """Return the case of a vision tower alone."""
     make = call(f"{models}:{factory}", *arguments)
     return forward_case(f"{name}_vision", f"{title}, vision tower", make, has_model(name), **more)
@@ -40,7 +40,7 @@ def _whole(name: str, title: str, make: str, *arguments: str, **more: Any) -> Ca
 
 CASES = (
     *(
-        _tower(
+        _vision_encoder(
             name,
             title,
             _MODELS,
@@ -67,7 +67,7 @@ CASES = (
         )
         for name, title in _FAMILY
     ),
-    *(_tower(name, title, _COPY_MODELS, "make_copy", name) for name, title in _COPIES.items()),
+    *(_vision_encoder(name, title, _COPY_MODELS, "make_copy", name) for name, title in _COPIES.items()),
     *(
         _whole(name, _COPIES[name], f"{_COPY_MODELS}:make_whole_copy", name)
         for name in ("qwen3_vl_moe", "qwen3_5", "glm4v")

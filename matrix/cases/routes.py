@@ -43,8 +43,8 @@ def _by_export(case: Case, what: str) -> Case:
         shown=False,
         everywhere=False,
         telling=False,
-        compare=call("_by_export:compare_whole"),
-        write=call("_by_export:export_whole"),
+        compare=call("_by_export:compare_end_to_end"),
+        write=call("_by_export:export_end_to_end"),
     )
 
 

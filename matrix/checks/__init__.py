@@ -1,14 +1,14 @@
 """One case on what is installed: exported, compared with eager, and everything afterwards as it was."""
 
 from ._check import Outcome, check, quiet
-from ._row import both, broken, left_out, proved
+from ._row import ablate, broken, check_case, proved
 
 __all__ = [
     "Outcome",
-    "both",
+    "ablate",
     "broken",
     "check",
-    "left_out",
+    "check_case",
     "proved",
     "quiet",
 ]

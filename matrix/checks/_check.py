@@ -17,7 +17,7 @@ from exportcompat._observer import first_line
 from exportcompat._verification import Discrepancy
 from exportcompat.matrix.cases import Case, Decoder, Sample
 
-from ._restoration import State
+from ._restoration import Snapshot
 
 _TYPED = re.compile(r'\b(\w+): "[^"]*"')
 
@@ -95,7 +95,7 @@ def check(
     if not case.exists():
         return Outcome(case.name, str(sample), "absent", ["the installed transformers has no such model"])
     exclude = [*exclude, *case.exclude]
-    decoder, state, report = case.decoder(), State(), None
+    decoder, state, report = case.decoder(), Snapshot(), None
     state.note_model(decoder)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"

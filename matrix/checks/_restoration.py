@@ -12,7 +12,7 @@ _LENGTHS = (40, 5)
 """Eager calls before and after: beyond every limit of the cases, then below it, so a model with state resets."""
 
 
-class State:
+class Snapshot:
     """What is noted before an export and looked at again after it."""
 
     def __init__(self) -> None:

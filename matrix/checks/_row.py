@@ -13,7 +13,7 @@ _SHOWN = 3
 """Problems that a result keeps."""
 
 
-def both(case: Case) -> dict[str, Any]:
+def check_case(case: Case) -> dict[str, Any]:
     """Check a case without and with patches.
 
     Returns:
@@ -35,7 +35,7 @@ def both(case: Case) -> dict[str, Any]:
         return _exported(case)
 
 
-def left_out(case: Case, proof: str) -> dict[str, str]:
+def ablate(case: Case, proof: str) -> dict[str, str]:
     """Check a case that works with all specs without one of them.
 
     Args:

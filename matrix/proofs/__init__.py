@@ -3,18 +3,18 @@
 from ._backtest import backtest, begun, to_markdown
 from ._bisect import bisect
 from ._fingerprints import Options, refresh, surveys
-from ._probes import Probes
+from ._probes import BisectionRuns
 from ._prove import prove
-from ._range_verdicts import prove_ends
+from ._range_verdicts import prove_boundaries
 
 __all__ = [
+    "BisectionRuns",
     "Options",
-    "Probes",
     "backtest",
     "begun",
     "bisect",
     "prove",
-    "prove_ends",
+    "prove_boundaries",
     "refresh",
     "surveys",
     "to_markdown",

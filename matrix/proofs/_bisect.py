@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from exportcompat.matrix.versions import admits, ends_of, place_of, releases, variants
+from exportcompat.matrix.versions import admits, boundaries_of, place_of, releases, variants
 
-from ._probes import Probes
+from ._probes import BisectionRuns
 
 
-def bisect(probes: Probes, spec_id: str, package: str, case: str | None) -> int:
+def bisect(probes: BisectionRuns, spec_id: str, package: str, case: str | None) -> int:
     """Find both ends of the releases that need a spec, and print each question and what came out.
 
     Args:
@@ -37,7 +37,7 @@ def bisect(probes: Probes, spec_id: str, package: str, case: str | None) -> int:
         print(f"{spec_id} is not needed on {package} {known[middle]}, the first release of its range, for {name}")
         return 1
     found = (_last(known[middle::-1], is_needed), _last(known[middle:], is_needed))
-    said = tuple(end.inside for end in ends_of(spec_id) if end.package == package)
+    said = tuple(end.inside for end in boundaries_of(spec_id) if end.package == package)
     print(f"{spec_id} is needed from {package} {found[0]} to {found[1]}; its range says {said[0]} to {said[1]}")
     return 0 if found == said else 1
 

@@ -32,7 +32,7 @@ class Answer:
         return self.without in ("wrong", "fails")
 
 
-class Probes:
+class BisectionRuns:
     """Asks, and remembers the answers in a file.
 
     Args:

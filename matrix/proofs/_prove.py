@@ -14,7 +14,7 @@ from exportcompat.matrix._files import write_lock
 from exportcompat.matrix.cases import parse_proof
 from exportcompat.matrix.checks import Outcome, check, quiet
 from exportcompat.matrix.versions import releases
-from exportcompat.registry import PatchingSpec, fingerprint, installed_version, text_key
+from exportcompat.registry import PatchingSpec, fingerprint, installed_version, source_hash
 
 Lock = dict[str, dict[str, Any]]
 
@@ -102,4 +102,4 @@ def _sources(spec: PatchingSpec) -> Iterator[tuple[str, str, str, str]]:
     for target in spec.places:
         version: Any = installed_version(target.package)
         if target.module in sys.modules and (source := target.source()) is not None:
-            yield target.text, fingerprint(source), version.base_version, text_key(source)
+            yield target.text, fingerprint(source), version.base_version, source_hash(source)

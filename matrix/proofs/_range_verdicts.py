@@ -1,4 +1,4 @@
-"""`nox -s ends`: whether ranges end where the records say, read off the results of the cells on both sides."""
+"""`nox -s boundaries`: whether ranges end where the records say, read off the results of the cells on both sides."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any
 from exportcompat.matrix.cases import find_case
 from exportcompat.matrix.runs import Environments, Options, Task, plan_task, results_of, run_tasks
 from exportcompat.matrix.store import BROKEN, NOT_THERE, WORKS
-from exportcompat.matrix.versions import Cell, End, ends_of
+from exportcompat.matrix.versions import Boundary, Cell, boundaries_of
 from exportcompat.patches import default_registry
 
 
-def prove_ends(arguments: argparse.Namespace) -> int:
+def prove_boundaries(arguments: argparse.Namespace) -> int:
     """Run what is not known of the ends of some specs and print a line for each proof; return 0 if all hold.
 
     Args:
@@ -22,7 +22,7 @@ def prove_ends(arguments: argparse.Namespace) -> int:
         ExportCompatError: there is no such spec, or an environment is wanted and there is no wheel or uv.
     """
     options = Options(arguments.results.resolve(), arguments.jobs, fresh=False)
-    ends = [end for spec_id in arguments.spec or default_registry().ids() for end in ends_of(spec_id)]
+    ends = [end for spec_id in arguments.spec or default_registry().ids() for end in boundaries_of(spec_id)]
     tasks = _tasks(ends, options)
     run_tasks(tasks, Environments(arguments.folder.resolve(), arguments.wheel), options)
     lines = list(verdicts(ends, options))
@@ -32,7 +32,7 @@ def prove_ends(arguments: argparse.Namespace) -> int:
     return 0 if all(told) else 1
 
 
-def _tasks(ends: Sequence[End], options: Options) -> list[Task]:
+def _tasks(ends: Sequence[Boundary], options: Options) -> list[Task]:
     cases: dict[Cell, set[str]] = {}
     for end in ends:
         for pair in end.cells():
@@ -41,7 +41,7 @@ def _tasks(ends: Sequence[End], options: Options) -> list[Task]:
     return [plan_task(cell, [find_case(name) for name in sorted(cases[cell])], options) for cell in cells]
 
 
-def verdicts(ends: Sequence[End], options: Options) -> Iterator[tuple[str, bool | None]]:
+def verdicts(ends: Sequence[Boundary], options: Options) -> Iterator[tuple[str, bool | None]]:
     """Yield a line for each proof at each end, inside and outside, and whether it holds; None where it says nothing.
 
     A model may be younger than a release, or not be run there for a reason. Inside, one proof at least has to hold.

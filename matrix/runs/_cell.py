@@ -9,7 +9,7 @@ from exportcompat._extras import require
 from exportcompat.matrix.cases import Case, chosen
 from exportcompat.matrix.checks import proved
 from exportcompat.matrix.store import BROKEN, PACKAGES, WORKS, Installed, Results
-from exportcompat.matrix.versions import exclusion, proofs_at_ends
+from exportcompat.matrix.versions import exclusion, proofs_at_boundaries
 
 from ._season_results import linear_problem, result_path
 from ._worker_pool import USUAL, Limits, run_jobs
@@ -48,7 +48,7 @@ def run_cell(
     for case, row in chain(rows, ((case, row) for (case, _), row in run_jobs(work, jobs, limits))):
         results.add(case, row, installed)
         print(_line(case, row), flush=True)
-    _prove(results, cases, {} if season else proofs_at_ends().get(names, {}), jobs, limits)
+    _prove(results, cases, {} if season else proofs_at_boundaries().get(names, {}), jobs, limits)
     states = [results.rows[case.name]["state"] for case in cases]
     return 0 if set(WORKS) & set(states) and not set(BROKEN) & set(states) else 1
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from exportcompat.matrix.cases import Case
 from exportcompat.matrix.store import CHECKED, Installed, Results
-from exportcompat.matrix.versions import Cell, proofs_at_ends
+from exportcompat.matrix.versions import Cell, proofs_at_boundaries
 from exportcompat.registry import ExportCompatError
 
 from ._environments import Environments, InstallError
@@ -112,7 +112,7 @@ class Progress:
 def _is_known(results: Results, cell: Cell, case: Case) -> bool:
     # What could not be installed may have been out of reach for a while only.
     is_current = results.is_current(case) and results.rows[case.name]["state"] != "uninstallable"
-    ends = {} if cell.season else proofs_at_ends().get((cell.transformers, cell.torch), {})
+    ends = {} if cell.season else proofs_at_boundaries().get((cell.transformers, cell.torch), {})
     wanted = ends.get(case.name, ())
     return is_current and not results.missing_proofs(case, wanted)
 

@@ -12,7 +12,7 @@ from exportcompat.registry import installed_version
 
 from ._subprocess_check import run_check
 
-Pair = tuple[dict[str, Any], dict[str, Any]]
+Comparison = tuple[dict[str, Any], dict[str, Any]]
 _PACKAGES = ("torch", "transformers", "onnxscript", "onnxruntime")
 
 
@@ -44,18 +44,18 @@ def _console() -> Any:
     return console if console.is_terminal else require("rich.console", "all").Console(width=130)
 
 
-def _run(cases: list[Case]) -> Iterator[tuple[Case, Pair]]:
+def _run(cases: list[Case]) -> Iterator[tuple[Case, Comparison]]:
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        jobs: dict[Future[Pair], Case] = {pool.submit(_both, case): case for case in cases}
+        jobs: dict[Future[Comparison], Case] = {pool.submit(_check_case, case): case for case in cases}
         for job in as_completed(jobs):
             yield jobs[job], job.result()
 
 
-def _both(case: Case) -> Pair:
+def _check_case(case: Case) -> Comparison:
     return run_check(case.name, patched=False), run_check(case.name, patched=True)
 
 
-def _line(case: Case, pair: Pair) -> str:
+def _line(case: Case, pair: Comparison) -> str:
     plain, patched = pair
     return f"{case.title}: without patches {_plain(plain)}, with patches {patched['state']}"
 
@@ -64,7 +64,7 @@ def _plain(outcome: dict[str, Any]) -> str:
     return "native" if outcome["state"] == "works" else str(outcome["state"])
 
 
-def _table(rows: list[tuple[Case, Pair]]) -> Any:
+def _table(rows: list[tuple[Case, Comparison]]) -> Any:
     table = require("rich.table", "all").Table(title="exportcompat")
     for name in ("case", "without patches", "with patches", "largest difference", "seconds"):
         table.add_column(name, justify="right" if name in ("largest difference", "seconds") else "left")
@@ -77,7 +77,7 @@ def _table(rows: list[tuple[Case, Pair]]) -> Any:
     return table
 
 
-def _verdict(console: Any, pairs: dict[str, Pair]) -> int:
+def _verdict(console: Any, pairs: dict[str, Comparison]) -> int:
     failed = {name: patched for name, (_, patched) in pairs.items() if patched["state"] != "works"}
     for name, patched in failed.items():
         console.print(f"{name} {patched['state']}: {'; '.join(patched['problems'][:3])}", markup=False)

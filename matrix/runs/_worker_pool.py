@@ -15,7 +15,7 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat._observer import first_line
 from exportcompat.matrix.cases import CASES, Case
-from exportcompat.matrix.checks import both, broken, left_out, proved
+from exportcompat.matrix.checks import ablate, broken, check_case, proved
 
 _MEGABYTE = 1 << 20
 _WAIT = 0.05
@@ -37,7 +37,7 @@ class Limits:
 USUAL = Limits()
 
 Work = tuple[Case, str]
-"""What is done in a process: the row of a case, or one of its proofs, as `left_out` takes it."""
+"""What is done in a process: the row of a case, or one of its proofs, as `ablate` takes it."""
 
 
 def run_jobs(work: Sequence[Work], jobs: int, limits: Limits) -> Iterator[tuple[Work, dict[str, Any]]]:
@@ -186,7 +186,7 @@ def _work(name: str, proof: str, sender: Any) -> None:
     # only takes time, a twentieth of all.
     gc.disable()
     try:
-        row = left_out(CASES[name], proof) if proof else both(CASES[name])
+        row = ablate(CASES[name], proof) if proof else check_case(CASES[name])
     except Exception as error:
         # A model that cannot be called here is a result too.
         problem = first_line(error)

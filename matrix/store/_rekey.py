@@ -11,6 +11,7 @@ from typing import Any
 
 from exportcompat.matrix._files import write_json
 from exportcompat.matrix.cases import CASES
+from exportcompat.registry import ExportCompatError
 
 from ._result_key import code_of, key
 from ._results import Results
@@ -39,8 +40,11 @@ def rekey(folder: Path, path: Path) -> Iterator[str]:
 
     Yields:
         A line for each file with results that rest on other code now, and what differs; then how many there are.
+
+    Raises:
+        ExportCompatError: there is no such file, or it is not one that `write_evidence` has written.
     """
-    evidence: Evidence = json.loads(path.read_text("utf-8"))
+    evidence = _read(path)
     same, others = 0, 0
     for name, before in evidence.items():
         results = Results(folder / name)
@@ -52,6 +56,18 @@ def rekey(folder: Path, path: Path) -> Iterator[str]:
         if changed:
             yield f"{name}: {len(before) - len(kept)} of {len(before)} rest on other code: {', '.join(sorted(changed))}"
     yield f"{same} results rest on the same code and have their keys of today; {others} do not, and are old"
+
+
+def _read(path: Path) -> Evidence:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ExportCompatError(
+            f"{path} cannot be read ({error}); write it before the change, with `rekey --write {path}`"
+        ) from error
+    if not isinstance(found, dict) or not all(isinstance(item, dict) for item in found.values()):
+        raise ExportCompatError(f"{path} holds no evidence; give a file that `rekey --write` has written")
+    return found
 
 
 def _code(results: Results, case: str) -> dict[str, Any]:

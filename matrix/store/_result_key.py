@@ -17,7 +17,7 @@ from ._source_tree import SourceTree
 _NODE = re.compile(r"pytree\((.+)\)")
 _MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")
 _NO_EXPORT = ("absent", "unsupported", "untested", "uninstallable")
-_CHECKS = ("exportcompat.matrix.checks._row:both", "exportcompat.matrix.checks._row:left_out")
+_CHECKS = ("exportcompat.matrix.checks._row:check_case", "exportcompat.matrix.checks._row:ablate")
 _RECORD = "exportcompat.matrix.cases._case:Case"
 _LED_TO = ("CASES", "SPECS", "find_case", "default_registry", "__getattr__", "__version__")
 """Names that lead to records and to definitions. What a record says is in the key, and a definition is followed."""

@@ -2,25 +2,25 @@
 
 from ._cells import Cell, all_cells, cases_of, choose, default_cells, season_cells, shard
 from ._find_seasons import write_seasons
-from ._range_ends import End, admits, ends_of, place_of, proofs_at_ends, variants
+from ._range_ends import Boundary, admits, boundaries_of, place_of, proofs_at_boundaries, variants
 from ._releases import add_releases
 from ._version_axes import PYTHON, exclusion, policy, releases
 
 __all__ = [
     "PYTHON",
+    "Boundary",
     "Cell",
-    "End",
     "add_releases",
     "admits",
     "all_cells",
+    "boundaries_of",
     "cases_of",
     "choose",
     "default_cells",
-    "ends_of",
     "exclusion",
     "place_of",
     "policy",
-    "proofs_at_ends",
+    "proofs_at_boundaries",
     "releases",
     "season_cells",
     "shard",

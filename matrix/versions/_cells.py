@@ -10,7 +10,7 @@ from packaging.version import Version
 from exportcompat.matrix.cases import CASES, Case
 from exportcompat.registry import COMPANIONS, ExportCompatError
 
-from ._range_ends import proofs_at_ends
+from ._range_ends import proofs_at_boundaries
 from ._version_axes import last_patches, policy, release, releases, season, seasons
 
 ANYWHERE = "tiny_gpt"
@@ -49,7 +49,7 @@ def default_cells() -> list[Cell]:
 
 def all_cells() -> list[Cell]:
     """Return every cell that `axes.toml` and the ends of the specs' ranges ask for."""
-    return _sorted([*_grid(), *_whole(), *(Cell(*pair) for pair in proofs_at_ends())])
+    return _sorted([*_grid(), *_whole(), *(Cell(*pair) for pair in proofs_at_boundaries())])
 
 
 def season_cells(name: str) -> list[Cell]:
@@ -68,7 +68,7 @@ def cases_of(cell: Cell) -> list[Case]:
         return list(CASES.values())
     if cell.season:
         return [case for case in CASES.values() if case.name in _everywhere()]
-    proved = proofs_at_ends().get((cell.transformers, cell.torch), {})
+    proved = proofs_at_boundaries().get((cell.transformers, cell.torch), {})
     # The models of all proofs may be younger than a release; one case can be checked anywhere.
     names = {*(_everywhere() if cell in _grid() else [ANYWHERE]), *proved}
     return [case for case in CASES.values() if case.name in names]

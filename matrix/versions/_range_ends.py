@@ -29,7 +29,7 @@ def variants(spec_id: str) -> list[PatchingSpec]:
 
 
 @dataclass(frozen=True)
-class End:
+class Boundary:
     """One end of the range of a spec.
 
     Attributes:
@@ -71,17 +71,17 @@ def admits_newest(spec: PatchingSpec) -> bool:
     return all(admits(spec, name, newest[name]) for name in COMPANIONS if name in newest)
 
 
-def ends_of(spec_id: str) -> list[End]:
+def boundaries_of(spec_id: str) -> list[Boundary]:
     """Return the two ends of torch and transformers; variants of one spec that follow each other count as one range.
 
     Where it is for older companions than the cells have, there are none: the cells of seasons have such.
     """
     specs = [spec for spec in variants(spec_id) if admits_newest(spec)]
     packages = sorted({item.package for spec in specs for item in spec.ranges} & DEFAULTS.keys())
-    return [end for package in packages for end in _ends(spec_id, specs, package)]
+    return [end for package in packages for end in _boundaries(spec_id, specs, package)]
 
 
-def _ends(spec_id: str, specs: list[PatchingSpec], package: str) -> Iterator[End]:
+def _boundaries(spec_id: str, specs: list[PatchingSpec], package: str) -> Iterator[Boundary]:
     known = releases(package)
     is_in = [any(admits(spec, package, release) for spec in specs) for release in known]
     first, last = is_in.index(True), len(known) - 1 - is_in[::-1].index(True)
@@ -89,7 +89,7 @@ def _ends(spec_id: str, specs: list[PatchingSpec], package: str) -> Iterator[End
     for ordered, behind in ((members, first - 1), (members[::-1], last + 1)):
         outside = known[behind] if 0 <= behind < len(known) else None
         inside, others, proofs = place_of(specs, package, ordered)
-        yield End(spec_id, package, inside, outside, others, proofs)
+        yield Boundary(spec_id, package, inside, outside, others, proofs)
 
 
 Place = tuple[str, dict[str, str], tuple[str, ...]]
@@ -122,13 +122,13 @@ def _can_run(package: str, release: str, others: Mapping[str, str], proofs: Sequ
 
 
 @lru_cache(maxsize=1)
-def proofs_at_ends() -> Mapping[tuple[str, str], Mapping[str, Sequence[str]]]:
+def proofs_at_boundaries() -> Mapping[tuple[str, str], Mapping[str, Sequence[str]]]:
     """Return what is proved at the ends of all ranges: by transformers and torch, the cases and their proofs.
 
     A proof is the id of a spec, with a sample behind a colon where it is not the usual one.
     """
     found: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for end in (end for spec_id in default_registry().ids() for end in ends_of(spec_id)):
+    for end in (end for spec_id in default_registry().ids() for end in boundaries_of(spec_id)):
         for transformers, torch in end.cells():
             for case, proof in end.named_proofs():
                 found.setdefault((transformers, torch), {}).setdefault(case, []).append(proof)

@@ -6,8 +6,8 @@ numbers. Layers without attention are in `recurrent`, the caches that tell a mas
 the positions of image patches in `vision`.
 
 Helpers: `_rotary_both_branches` computes both answers of an `if` on a length and picks one in the graph;
-`_complex_as_pairs` stands in for complex tensors; `toolkit.module_state.kept` keeps frequencies that are computed for
-one call from staying on the module; `toolkit.cache_names.cache_of` finds the cache among the arguments of a call. A
+`_complex_as_pairs` stands in for complex tensors; `toolkit.module_state.preserved` keeps frequencies that are computed
+for one call from staying on the module; `toolkit.cache_names.cache_of` finds the cache among the arguments of a call. A
 mask is made of comparisons of positions, never of lengths read in Python.
 
 Upstream: `transformers/masking_utils.py` (from 4.53), `modeling_attn_mask_utils.py`, `modeling_rope_utils.py`, and the

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch.overrides import TorchFunctionMode
 
-from exportcompat.patches.toolkit.module_state import kept
+from exportcompat.patches.toolkit.module_state import preserved
 from exportcompat.patches.toolkit.tracing import is_traced
 
 
-class Length:
+class LongestPosition:
     """The longest position of a call, whose comparison with a limit is answered beforehand.
 
     Attributes:
@@ -24,8 +24,8 @@ class Length:
         self.is_beyond = is_beyond
         self.questions = questions
 
-    def __add__(self, other: Any) -> "Length":
-        return Length(self.value + other, self.is_beyond, self.questions)
+    def __add__(self, other: Any) -> "LongestPosition":
+        return LongestPosition(self.value + other, self.is_beyond, self.questions)
 
     def __mul__(self, other: Any) -> Any:
         return self.value * other
@@ -40,8 +40,8 @@ class Length:
         return not self.is_beyond
 
 
-class _Answering(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
-    """Let `torch.max(positions)` be a `Length`."""
+class _FixedBranch(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
+    """Let `torch.max(positions)` be a `LongestPosition`."""
 
     def __init__(self, positions: Any, is_beyond: bool) -> None:
         super().__init__()
@@ -56,18 +56,18 @@ class _Answering(TorchFunctionMode):  # type: ignore[misc]  # torch has no types
         length = given.get("seq_len")
         if not isinstance(length, torch.SymInt):
             return {}
-        return {"seq_len": Length(torch.scalar_tensor(length), self._is_beyond, self.questions)}
+        return {"seq_len": LongestPosition(torch.scalar_tensor(length), self._is_beyond, self.questions)}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         import torch
 
         result = func(*args, **(kwargs or {}))
         is_asked = func is torch.max and len(args) == 1 and args[0] is self._positions
-        return Length(result, self._is_beyond, self.questions) if is_asked else result
+        return LongestPosition(result, self._is_beyond, self.questions) if is_asked else result
 
 
-def with_both_answers(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace a rotary `forward(x, position_ids, ...)`: run it for short and for long calls, and pick in the graph."""
+def patch_rotary_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a rotary `forward(x, position_ids, ...)` for short and for long calls, and pick in the graph."""
     import torch
 
     signature = inspect.signature(original)
@@ -78,8 +78,8 @@ def with_both_answers(original: Callable[..., Any]) -> Callable[..., Any]:
         given = signature.bind(self, x, position_ids, *args, **kwargs).arguments
         results = []
         for is_beyond in (True, False):
-            mode = _Answering(position_ids, is_beyond)
-            with kept(self), mode:
+            mode = _FixedBranch(position_ids, is_beyond)
+            with preserved(self), mode:
                 _forget(self)
                 results.append(original(**{**given, **mode.length_of(given)}))
             if not mode.questions:

@@ -15,8 +15,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def cutting_columns_only(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of MPT's attention that leaves the one row of its bias alone while it is traced."""
+def patch_mpt_attention(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of MPT's attention leave the one row of its bias alone while it is traced."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -47,7 +47,7 @@ SPECS = (
     PatchingSpec(
         id="alibi-slice",
         targets=("transformers.models.mpt.modeling_mpt:MptAttention.forward",),
-        replacement=f"{__name__}:cutting_columns_only",
+        replacement=f"{__name__}:patch_mpt_attention",
         requires=("transformers>=5.2", "torch>=2.8"),
         reason="The one row of an alibi bias is cut by a symbolic number of rows: no graph.",
         upstream=(

@@ -17,8 +17,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def counting_from_past(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` with a default of `cache_position` that begins behind the cache while it is traced."""
+def patch_model_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Begin the default of `cache_position` behind the cache while `forward` is traced."""
     import torch
 
     from exportcompat.patches.toolkit.tracing import is_traced
@@ -43,7 +43,7 @@ def _spec(spec_id: str, target: str, releases: str, proof: str, source: str) -> 
     return PatchingSpec(
         id=spec_id,
         targets=(f"transformers.models.{target}.forward",),
-        replacement=f"{__name__}:counting_from_past",
+        replacement=f"{__name__}:patch_model_forward",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Tokens are counted from 0 although there is a past, or a cache is refused: no graph, or wrong.",
         upstream=(f"https://github.com/huggingface/transformers/blob/{source}",),

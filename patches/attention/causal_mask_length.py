@@ -13,8 +13,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def by_positions(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_update_causal_mask` that takes its length from the attention mask while it is traced."""
+def patch_update_causal_mask(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Take the length of the causal mask from the attention mask while it is traced."""
     import torch
 
     from exportcompat.patches.toolkit.tracing import is_traced
@@ -35,7 +35,7 @@ def _spec(model: str, place: str, releases: str) -> PatchingSpec:
     return PatchingSpec(
         id=f"{model}-position-mask",
         targets=(f"transformers.models.{model}.modeling_{model}:{place}._update_causal_mask",),
-        replacement=f"{__name__}:by_positions",
+        replacement=f"{__name__}:patch_update_causal_mask",
         requires=(f"transformers{releases}", "torch>=2.6,<2.15"),
         reason="The length of the causal mask of Jamba and Zamba2 is the value of a tensor: no graph.",
         upstream=(

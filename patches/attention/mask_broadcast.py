@@ -15,8 +15,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def by_broadcasting(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_vmap_for_bhqkv` made to let the axes of the indices broadcast while they are traced."""
+def patch_vmap_for_bhqkv(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_vmap_for_bhqkv` let the axes of the indices broadcast while they are traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     def _vmap_for_bhqkv(mask_function: Callable[..., Any], bh_indices: bool = True) -> Callable[..., Any]:
@@ -72,7 +72,7 @@ SPECS = (
     PatchingSpec(
         id="mask-broadcast",
         targets=("transformers.masking_utils:_vmap_for_bhqkv",),
-        replacement=f"{__name__}:by_broadcasting",
+        replacement=f"{__name__}:patch_vmap_for_bhqkv",
         requires=("transformers>=4.53,<5.0", "torch>=2.6"),
         reason="Masks are made by vmap: no TorchScript graph, and no torch.export program that can be saved.",
         upstream=(

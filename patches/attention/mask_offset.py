@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def always_padded(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `prepare_padding_mask` made to pad without a question where the offset is traced."""
+def patch_prepare_padding_mask(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `prepare_padding_mask` pad without a question where the offset is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     def prepare_padding_mask(attention_mask: Any, kv_length: int, kv_offset: Any, *args: Any, **kwargs: Any) -> Any:
@@ -34,7 +34,7 @@ SPECS = (
     PatchingSpec(
         id="mask-offset",
         targets=("transformers.masking_utils:prepare_padding_mask",),
-        replacement=f"{__name__}:always_padded",
+        replacement=f"{__name__}:patch_prepare_padding_mask",
         requires=("transformers>=4.53,<4.56", "torch>=2.6"),
         reason="The mask of a sliding cache of fixed size is padded by an if on data: no graph.",
         upstream=("https://github.com/huggingface/transformers/blob/v4.55.4/src/transformers/masking_utils.py",),

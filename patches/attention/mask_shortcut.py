@@ -13,8 +13,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def never_ignored(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_ignore_causal_mask_sdpa` made to say no while it is traced."""
+def patch_ignore_causal_mask_sdpa(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_ignore_causal_mask_sdpa` say no while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     def _ignore_causal_mask_sdpa(attention_mask: Any, inputs_embeds: Any, *args: Any, **kwargs: Any) -> bool:
@@ -29,7 +29,7 @@ SPECS = (
     PatchingSpec(
         id="mask-shortcut",
         targets=("transformers.modeling_attn_mask_utils:AttentionMaskConverter._ignore_causal_mask_sdpa",),
-        replacement=f"{__name__}:never_ignored",
+        replacement=f"{__name__}:patch_ignore_causal_mask_sdpa",
         requires=("transformers>=4.44,<4.45", "torch>=2.6"),
         reason="Attention does without a mask if the sample has no padding, by an if on data: no graph, or wrong.",
         upstream=(

@@ -9,11 +9,11 @@ Can go: when torch's exporter takes complex numbers apart by itself.
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
 
-def in_pairs(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of queries, keys and complex factors that computes with pairs while it is traced."""
+def patch_apply_rotary_emb(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute queries and keys with pairs in place of complex factors while they are traced."""
 
     def apply_rotary_emb(xq: Any, xk: Any, freqs_cis: Any) -> Any:
         import torch
@@ -34,26 +34,24 @@ _LLAMA4 = "transformers.models.llama4.modeling_llama4:apply_rotary_emb"
 _DEEPSEEK = "transformers.models.deepseek_v2.modeling_deepseek_v2:apply_rotary_emb"
 
 
-def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], source: str) -> PatchingSpec:
-    return PatchingSpec(
-        id="rotary-complex",
-        targets=targets,
-        replacement=f"{__name__}:in_pairs",
-        requires=(f"transformers{releases}", "torch>=2.6"),
-        reason="Queries and keys are turned by complex numbers, of which ONNX has none: no graph.",
-        upstream=(f"https://github.com/huggingface/transformers/blob/{source}",),
-        proofs=proofs,
-        kind="wrap",
-    )
-
-
-SPECS = (
-    # Before, Llama 4 makes masks of chunks by questions on data.
-    _variant(">=4.53,<4.54", (_LLAMA4,), ("llama4",), "v4.53.3/src/transformers/models/llama4/modeling_llama4.py"),
-    _variant(
-        ">=4.54",
-        (_LLAMA4, _DEEPSEEK),
-        ("llama4", "deepseek_v2"),
-        "v5.23.0/src/transformers/models/deepseek_v2/modeling_deepseek_v2.py",
-    ),
+SPECS = variants(
+    {
+        "id": "rotary-complex",
+        "replacement": f"{__name__}:patch_apply_rotary_emb",
+        "reason": "Queries and keys are turned by complex numbers, of which ONNX has none: no graph.",
+        "kind": "wrap",
+    },
+    {
+        # Before, Llama 4 makes masks of chunks by questions on data.
+        "transformers>=4.53,<4.54": {
+            "targets": (_LLAMA4,),
+            "upstream": (source("models/llama4/modeling_llama4.py", "v4.53.3"),),
+            "proofs": ("llama4",),
+        },
+        "transformers>=4.54": {
+            "targets": (_LLAMA4, _DEEPSEEK),
+            "upstream": (source("models/deepseek_v2/modeling_deepseek_v2.py", "v5.23.0"),),
+            "proofs": ("llama4", "deepseek_v2"),
+        },
+    },
 )

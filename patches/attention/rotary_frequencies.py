@@ -21,8 +21,8 @@ _ROPE = "transformers.modeling_rope_utils"
 _SWITCHED = ("dynamic", "longrope")
 
 
-def with_both_branches(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace a rotary `forward(x, position_ids)` of transformers 4.x."""
+def patch_rope_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute a rotary `forward(x, position_ids)` of transformers 4.x with both branches while it is traced."""
     forward_with = _undecorated(original)
 
     def forward(self: Any, x: Any, position_ids: Any) -> Any:
@@ -36,8 +36,8 @@ def with_both_branches(original: Callable[..., Any]) -> Callable[..., Any]:
     return forward
 
 
-def with_both_branches_per_layer(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace a rotary `forward(x, position_ids, layer_type=None)` of transformers 5.x."""
+def patch_layered_rope_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute a rotary `forward(x, position_ids, layer_type=None)` of transformers 5.x with both branches."""
     forward_with = _undecorated(original)
 
     def forward(self: Any, x: Any, position_ids: Any, layer_type: str | None = None) -> Any:
@@ -121,7 +121,7 @@ def _set(module: Any, name: str, value: Any) -> Iterator[None]:
 _REASON = "Rotary frequencies are chosen by an if on the length: no graph, or one that keeps the sample's branch."
 _UPSTREAM = "https://github.com/huggingface/transformers/blob/{}/src/transformers/modeling_rope_utils.py"
 
-_ANSWERS = "exportcompat.patches.attention._rotary_both_branches:with_both_answers"
+_ANSWERS = "exportcompat.patches.attention._rotary_both_branches:patch_rotary_forward"
 _ISSUE = "https://github.com/pytorch/pytorch/issues/163791"
 
 SPECS = (
@@ -153,7 +153,7 @@ SPECS = (
     PatchingSpec(
         id="rotary-frequencies",
         targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
-        replacement=f"{__name__}:with_both_branches",
+        replacement=f"{__name__}:patch_rope_forward",
         requires=("transformers>=4.54,<5.0", "torch>=2.6"),
         defect=(r"\(self, position_ids, device\)", r"register_buffer\('inv_freq'"),
         reason=_REASON,
@@ -164,7 +164,7 @@ SPECS = (
     PatchingSpec(
         id="rotary-frequencies",
         targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
-        replacement=f"{__name__}:with_both_branches_per_layer",
+        replacement=f"{__name__}:patch_layered_rope_forward",
         requires=("transformers>=5.0,<5.21", "torch>=2.6"),
         defect=(r"layer_type", r"if seq_len > original_max_position_embeddings"),
         reason=_REASON,
@@ -175,7 +175,7 @@ SPECS = (
     PatchingSpec(
         id="rotary-frequencies",
         targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
-        replacement=f"{__name__}:with_both_branches_per_layer",
+        replacement=f"{__name__}:patch_layered_rope_forward",
         requires=("transformers>=5.21", "torch>=2.6"),
         # Whoever sets frequencies behind such an if has the defect.
         defect=(r"register_buffer\([^)]*inv_freq", r"\bif \w+ > [\w.]+"),

@@ -13,9 +13,9 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_own_table(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a `forward(x, seq_len)` that computes its table in each traced call; other methods stay as they are."""
-    from exportcompat.patches.toolkit.module_state import kept
+def patch_rotary_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute the table of `forward(x, seq_len)` in each traced call; leave other methods as they are."""
+    from exportcompat.patches.toolkit.module_state import preserved
     from exportcompat.patches.toolkit.tracing import is_traced
 
     if original.__name__ != "forward":
@@ -24,7 +24,7 @@ def with_own_table(original: Callable[..., Any]) -> Callable[..., Any]:
     def forward(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_traced(x):
             return original(self, x, *args, **kwargs)
-        with kept(self):
+        with preserved(self):
             self.max_seq_len_cached = 0
             return original(self, x, *args, **kwargs)
 
@@ -35,7 +35,7 @@ SPECS = (
     PatchingSpec(
         id="rotary-table-length",
         targets=("mentioning(transformers:_set_cos_sin_cache)",),
-        replacement=f"{__name__}:with_own_table",
+        replacement=f"{__name__}:patch_rotary_table",
         requires=("transformers>=4.44,<4.48", "torch>=2.6"),
         reason="A table of cosines is as long as the sample needs: wrong, or no result, for longer calls.",
         upstream=(

@@ -16,8 +16,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_positions(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of a decoder layer that masks by positions while it is traced."""
+def patch_sliding_decoder_layer(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of a decoder layer mask by positions while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     signature = inspect.signature(original)
@@ -55,7 +55,7 @@ SPECS = (
     PatchingSpec(
         id="sliding-mask-positions",
         targets=("mentioning(transformers:sliding_window_mask)",),
-        replacement=f"{__name__}:with_positions",
+        replacement=f"{__name__}:patch_sliding_decoder_layer",
         requires=("transformers>=4.44,<4.53", "torch>=2.6"),
         reason="The mask of a window is cut to the length of another cache: no result, or wrong, beyond the window.",
         upstream=(

@@ -17,7 +17,7 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def of_all_tokens(text: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def token_type_factory(text: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a factory for models in which the type `text` is that of a text without images."""
 
     def factory(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,10 +52,10 @@ def _completed(types: Any, given: Any, text: int) -> Any:
     return torch.cat([before, types], dim=1)
 
 
-def gemma3_with_cache(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` that hands the cache back, which it does only if it is told so."""
+def patch_gemma3_forward_with_cache(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` hand the cache back, which it does only if it is told so."""
     signature = inspect.signature(original)
-    completed = gemma3(original)
+    completed = patch_gemma3_forward(original)
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = signature.bind(self, *args, **kwargs)
@@ -66,17 +66,17 @@ def gemma3_with_cache(original: Callable[..., Any]) -> Callable[..., Any]:
     return forward
 
 
-gemma3 = of_all_tokens(0)
-paligemma = of_all_tokens(1)
+patch_gemma3_forward = token_type_factory(0)
+patch_paligemma_forward = token_type_factory(1)
 
 _SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/{}"
 
 
-def _variant(name: str, prefix: str, releases: str, proof: str, factory: str = "") -> PatchingSpec:
+def _variant(name: str, prefix: str, releases: str, proof: str, suffix: str = "") -> PatchingSpec:
     return PatchingSpec(
         id=f"{name}-token-types",
         targets=(f"transformers.models.{name}.modeling_{name}:{prefix}ForConditionalGeneration.forward",),
-        replacement=f"{__name__}:{factory or name}",
+        replacement=f"{__name__}:patch_{name}_forward{suffix}",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="What attends to what is looked up in the types of all tokens so far, and a call has its own: wrong.",
         upstream=(_SOURCE.format("v5.23.0", f"{name}/modeling_{name}.py"),),
@@ -86,7 +86,7 @@ def _variant(name: str, prefix: str, releases: str, proof: str, factory: str = "
 
 
 SPECS = (
-    _variant("gemma3", "Gemma3", ">=4.53,<5.0", "gemma3_image", "gemma3_with_cache"),
+    _variant("gemma3", "Gemma3", ">=4.53,<5.0", "gemma3_image", "_with_cache"),
     _variant("gemma3", "Gemma3", ">=5.0", "gemma3_image"),
     _variant("paligemma", "PaliGemma", ">=5.0", "paligemma"),
 )

@@ -5,10 +5,11 @@ layers whose empty or full past is decided by a Python counter; and caches that 
 knows. How a recurrent layer computes its next state is in `recurrent`; the names that an argument with a cache has had
 are in `toolkit.cache_names`.
 
-Helpers: `_pytree_node.node` makes a pytree node of a class from two functions, and is where leaves get their names;
-`_key_value_lists` and `_state_lists` flatten classes of older releases; `_compressed_layers` those of DeepSeek-V4;
-`toolkit.layer_states` reads and sets the convolution and recurrent state of a layer. A cache must come out of
-`tree_unflatten` as it went in, tensors, counters and empty layers too: `tests/export/test_caches.py` says so for each.
+Helpers: `_pytree_node.cache_node` makes a pytree node of a class from two functions, and is where leaves get their
+names; `_key_value_lists` and `_state_lists` flatten classes of older releases; `_compressed_layers` those of
+DeepSeek-V4; `toolkit.layer_states` reads and sets the convolution and recurrent state of a layer. A cache must come out
+of `tree_unflatten` as it went in, tensors, counters and empty layers too: `tests/export/test_caches.py` says so for
+each.
 
 Upstream: `transformers/cache_utils.py`, and the caches that models bring along: Mamba, Jamba, Bamba, MiniMax, LFM2,
 Qwen3-Next, Gemma 3, DeepSeek-V4.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ._pytree_node import node as cache_node
+from ._pytree_node import cache_node
 
 _PAIR = ("key", "value")
 
@@ -25,7 +25,7 @@ class ListLayout:
         return tuple(_PAIR if filled else () for filled in self.filled)
 
 
-def node(original: Any) -> dict[str, Any]:
+def node_of_list_cache(original: Any) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for `DynamicCache`."""
     return cache_node(
         "DynamicCache",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def node(
+def cache_node(
     name: str, flatten: Callable[[Any], tuple[list[Any], Any]], unflatten: Callable[[Any, Any], Any], **others: Any
 ) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for a cache.

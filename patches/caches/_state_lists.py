@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._pytree_node import node as cache_node
+from ._pytree_node import cache_node
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class StatesLayout:
     state: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
-def node(
+def node_of_state_lists(
     place: str, places: Mapping[str, str], without: Callable[[Any, int], Iterable[str]] = lambda cache, index: ()
 ) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for a cache.

@@ -19,8 +19,8 @@ _BLANK = 2
 """Windows that are added: the first has none before it."""
 
 
-def with_blank_windows(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of such a layer, made for any number of windows while it is traced; keys are kept all."""
+def patch_compressed_layer(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method of such a layer take any number of windows and keep all keys while it is traced."""
     is_for, changed = _METHODS[original.__name__]
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -153,7 +153,7 @@ SPECS = (
             f"{_MODEL}:DeepseekV4HCACache.update_compressor_states",
             f"{_MODEL}:DeepseekV4CSACache.update_overlap_state",
         ),
-        replacement=f"{__name__}:with_blank_windows",
+        replacement=f"{__name__}:patch_compressed_layer",
         requires=("transformers>=5.8.1", "torch>=2.6"),
         reason="A compressed cache asks how many windows a call has closed: no graph, or one for the sample's lengths.",
         upstream=(

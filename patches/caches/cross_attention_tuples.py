@@ -20,8 +20,8 @@ _PROJECTIONS = (("k_proj", "v_proj"), ("key_proj", "value_proj"), ("k", "v"), ("
 _STATES = ("key_value_states", "encoder_hidden_states")
 
 
-def appending(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of an attention that appends to the keys and values of a tuple while it is traced."""
+def patch_cross_attention(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of an attention append to the keys and values of a tuple while it is traced."""
     signature = inspect.signature(original)
     names = [name for name in _STATES if name in signature.parameters]
     if not names or "past_key_value" not in signature.parameters:
@@ -66,7 +66,7 @@ def _spec(releases: str, local: tuple[str, ...], source: str, *proofs: str) -> P
         id="cross-attention-tuples",
         # Nothing but its wording holds this code together: some twenty models have copies of it.
         targets=tuple(f"mentioning(transformers:{name})" for name in local),
-        replacement=f"{__name__}:appending",
+        replacement=f"{__name__}:patch_cross_attention",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Whether cross-attention is in a cache of tuples is an if on two lengths: two graphs for one decoder.",
         upstream=(source,),

@@ -17,7 +17,7 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
-from ._pytree_node import node as cache_node
+from ._pytree_node import cache_node
 
 _CACHE = "transformers.cache_utils"
 _LEAVES = ("keys", "values")
@@ -65,7 +65,7 @@ class CacheLayout:
     state: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
-def node(original: None) -> dict[str, Any]:
+def node_of_dynamic_cache(original: None) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for `DynamicCache`."""
     return cache_node(
         "DynamicCache",
@@ -230,8 +230,8 @@ _UPSTREAM = (
 _PROOFS = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 # Where transformers registers the class itself, only the order of the leaves is in the way.
 _ORDER = ("llama_pairs",)
-_LISTS = "exportcompat.patches.caches._key_value_lists:node"
-_LAYERS = f"{__name__}:node"
+_LISTS = "exportcompat.patches.caches._key_value_lists:node_of_list_cache"
+_LAYERS = f"{__name__}:node_of_dynamic_cache"
 
 
 def _variant(

@@ -23,8 +23,8 @@ def initialize(layer: Any, key_states: Any, value_states: Any) -> None:
     layer.is_initialized = True
 
 
-def initializing_first(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `update` made to initialise the layer itself (4.x hands no values to `lazy_initialization`)."""
+def patch_dynamic_layer_update(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `update` initialise the layer itself (4.x hands no values to `lazy_initialization`)."""
 
     def update(self: Any, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> Any:
         if self.keys is None:
@@ -34,8 +34,8 @@ def initializing_first(original: Callable[..., Any]) -> Callable[..., Any]:
     return update
 
 
-def without_constant(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a `lazy_initialization` without tensor constants."""
+def patch_lazy_initialization(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `lazy_initialization` do without tensor constants."""
 
     def lazy_initialization(self: Any, key_states: Any, value_states: Any) -> None:
         initialize(self, key_states, value_states)
@@ -49,7 +49,7 @@ SPECS = (
     PatchingSpec(
         id="dynamic-layer-empty",
         targets=(f"{_CACHE}:DynamicLayer.update",),
-        replacement=f"{__name__}:initializing_first",
+        replacement=f"{__name__}:patch_dynamic_layer_update",
         requires=("transformers>=4.56,<5.0", "torch>=2.6,<2.14"),
         reason=_REASON,
         upstream=(_UPSTREAM.format("v4.57.6"),),
@@ -60,7 +60,7 @@ SPECS = (
     PatchingSpec(
         id="dynamic-layer-empty",
         targets=(f"{_CACHE}:DynamicLayer.lazy_initialization",),
-        replacement=f"{__name__}:without_constant",
+        replacement=f"{__name__}:patch_lazy_initialization",
         requires=("transformers>=5.0", "torch>=2.6,<2.14"),
         reason=_REASON,
         upstream=(_UPSTREAM.format("v5.23.0"),),

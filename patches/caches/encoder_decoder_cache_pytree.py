@@ -18,7 +18,7 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
-from ._pytree_node import node as cache_node
+from ._pytree_node import cache_node
 
 _PARTS = {"decoder": "self_attention_cache", "encoder": "cross_attention_cache"}
 
@@ -51,7 +51,7 @@ class PairLayout:
         return [[tuple(layer) for layer in layout.layers] for layout in self.layouts]
 
 
-def node(original: Any) -> dict[str, Any]:
+def node_of_encoder_decoder_cache(original: Any) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for `EncoderDecoderCache`."""
     return cache_node("EncoderDecoderCache", flatten, unflatten)
 
@@ -124,7 +124,7 @@ SPECS = (
     PatchingSpec(
         id="encoder-decoder-cache-pytree",
         targets=("pytree(transformers.cache_utils:EncoderDecoderCache)",),
-        replacement=f"{__name__}:node",
+        replacement=f"{__name__}:node_of_encoder_decoder_cache",
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="An EncoderDecoderCache cannot be an input or an output of a graph, and would need two graphs.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/cache_utils.py",),

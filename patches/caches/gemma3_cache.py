@@ -13,8 +13,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def handed_back(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` that hands the cache back that it was given."""
+def patch_gemma3_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` hand the cache back that it was given."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     signature = inspect.signature(original)
@@ -33,7 +33,7 @@ SPECS = (
     PatchingSpec(
         id="gemma3-cache",
         targets=("transformers.models.gemma3.modeling_gemma3:Gemma3ForConditionalGeneration.forward",),
-        replacement=f"{__name__}:handed_back",
+        replacement=f"{__name__}:patch_gemma3_forward",
         requires=("transformers>=4.52,<4.53", "torch>=2.6"),
         reason="The cache is handed back only to a caller who asks for it: a file without one.",
         upstream=(

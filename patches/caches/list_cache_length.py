@@ -17,8 +17,8 @@ from exportcompat.registry import PatchingSpec
 _CACHE = "transformers.cache_utils:DynamicCache"
 
 
-def without_len(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `update` or `get_seq_length` made not to ask a tensor for its `len` while it is traced."""
+def patch_list_cache(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep `update` or `get_seq_length` from asking a tensor for its `len` while it is traced."""
     import torch
 
     from exportcompat.patches.toolkit.tracing import is_traced
@@ -55,7 +55,7 @@ def _spec(spec_id: str, targets: tuple[str, ...], releases: str, proof: str) -> 
     return PatchingSpec(
         id=spec_id,
         targets=targets,
-        replacement=f"{__name__}:without_len",
+        replacement=f"{__name__}:patch_list_cache",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="A cache asks its keys for len(), which makes the batch a constant: no graph with a dynamic batch.",
         upstream=(_UPSTREAM,),

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from exportcompat.registry import PatchingSpec
 
-from ._pytree_node import node as cache_node
+from ._pytree_node import cache_node
 
 _PLACES = {"conv_state": "conv_states", "recurrent_state": "ssm_states", "key": "key_cache", "value": "value_cache"}
 _COPIES: MutableMapping[Any, dict[str, Any]] = WeakKeyDictionary()
@@ -39,33 +39,33 @@ class StatesLayout:
     stacked: bool = field(default=False, compare=False)
 
 
-def mamba_node(original: Any) -> dict[str, Any]:
+def node_of_mamba_cache(original: Any) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for the cache of Mamba."""
     return cache_node("MambaCache", flatten, unflatten)
 
 
-def falcon_mamba_node(original: Any) -> dict[str, Any]:
-    """Return those for the cache of FalconMamba."""
+def node_of_falcon_mamba_cache(original: Any) -> dict[str, Any]:
+    """Return the arguments of `register_pytree_node` for the cache of FalconMamba."""
     return cache_node("FalconMambaCache", flatten, unflatten)
 
 
-def mamba2_node(original: Any) -> dict[str, Any]:
-    """Return those for the cache of Mamba2."""
+def node_of_mamba2_cache(original: Any) -> dict[str, Any]:
+    """Return the arguments of `register_pytree_node` for the cache of Mamba2."""
     return cache_node("Mamba2Cache", flatten, unflatten)
 
 
-def jamba_node(original: Any) -> dict[str, Any]:
-    """Return those for the cache of Jamba."""
+def node_of_jamba_cache(original: Any) -> dict[str, Any]:
+    """Return the arguments of `register_pytree_node` for the cache of Jamba."""
     return cache_node("HybridMambaAttentionDynamicCache", flatten, unflatten)
 
 
-def bamba_node(original: Any) -> dict[str, Any]:
-    """Return those for the cache of Bamba, whose class has the name of Jamba's; torch wants other names."""
+def node_of_bamba_cache(original: Any) -> dict[str, Any]:
+    """Return those for the cache of Bamba; torch wants another name than that of Jamba's class."""
     return cache_node("BambaDynamicCache", flatten, unflatten)
 
 
-def granite_hybrid_node(original: Any) -> dict[str, Any]:
-    """Return those for the cache of Granite MoE hybrid, whose class has that name too."""
+def node_of_granite_hybrid_cache(original: Any) -> dict[str, Any]:
+    """Return the arguments of `register_pytree_node` for the cache of Granite MoE hybrid."""
     return cache_node("GraniteMoeHybridDynamicCache", flatten, unflatten)
 
 
@@ -156,7 +156,7 @@ def _spec(cls: str, requires: str, proof: str) -> PatchingSpec:
     return PatchingSpec(
         id=f"{proof.replace('_', '-')}-cache-pytree",
         targets=(f"pytree({cls})",),
-        replacement=f"{__name__}:{proof}_node",
+        replacement=f"{__name__}:node_of_{proof}_cache",
         requires=(requires, "torch>=2.6"),
         reason=_REASON,
         upstream=_UPSTREAM,

@@ -18,8 +18,8 @@ from exportcompat.registry import PatchingSpec
 _CACHE = "transformers.models.minimax.modeling_minimax:MiniMaxCache"
 
 
-def of_a_filled_layer(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `get_seq_length` or `get_mask_sizes` made to ask a layer that has keys while it is traced."""
+def patch_minimax_cache(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `get_seq_length` or `get_mask_sizes` ask a layer that has keys while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     signature = inspect.signature(original)
@@ -45,7 +45,7 @@ SPECS = (
     PatchingSpec(
         id="minimax-cache-length",
         targets=(f"{_CACHE}.get_seq_length", f"{_CACHE}.get_mask_sizes"),
-        replacement=f"{__name__}:of_a_filled_layer",
+        replacement=f"{__name__}:patch_minimax_cache",
         requires=("transformers>=4.53", "torch>=2.6"),
         reason="The cache of MiniMax-Text counts the keys of a layer that has none: masks are too short, so wrong.",
         upstream=(

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
-from ._pytree_node import node as cache_node
+from ._pytree_node import cache_node
 
 _MODULE = "transformers.models.minimax.modeling_minimax"
 _STATE = "recurrent_state"
@@ -39,14 +39,14 @@ class MiniMaxLayout:
         return tuple((*([_STATE] if is_filled else []), *names) for is_filled, names in pairs)
 
 
-def of_lists(original: None) -> dict[str, Any]:
+def node_of_minimax_list_cache(original: None) -> dict[str, Any]:
     """Return the arguments of `register_pytree_node` for a cache whose keys and values are in lists."""
     from ._key_value_lists import flatten, unflatten
 
     return _node(flatten, unflatten)
 
 
-def of_layers(original: None) -> dict[str, Any]:
+def node_of_minimax_layer_cache(original: None) -> dict[str, Any]:
     """Return the arguments of `register_pytree_node` for a cache whose keys and values are in layers."""
     from .dynamic_cache_pytree import flatten, unflatten
 
@@ -97,20 +97,20 @@ def _places(layout: MiniMaxLayout) -> Iterator[tuple[int, str]]:
     return ((index, name) for index, names in enumerate(layout.layers) for name in names)
 
 
-def _spec(releases: str, factory: str) -> PatchingSpec:
-    return PatchingSpec(
-        id="minimax-cache-pytree",
-        targets=(f"pytree({_MODULE}:MiniMaxCache)",),
-        replacement=f"{__name__}:{factory}",
-        requires=(f"transformers{releases}", "torch>=2.6"),
-        reason="The cache of MiniMax-Text, keys and values beside states, cannot be an input or an output of a graph.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/minimax/modeling_minimax.py",
-        ),
-        proofs=("minimax",),
-        defect=(r"self\.linear_cache\b",),
-        kind="pytree",
-    )
+_REASON = "The cache of MiniMax-Text, keys and values beside states, cannot be an input or an output of a graph."
 
-
-SPECS = (_spec(">=4.53,<4.54", "of_lists"), _spec(">=4.54", "of_layers"))
+SPECS = variants(
+    {
+        "id": "minimax-cache-pytree",
+        "targets": (f"pytree({_MODULE}:MiniMaxCache)",),
+        "reason": _REASON,
+        "upstream": (source("models/minimax/modeling_minimax.py", "v5.23.0"),),
+        "proofs": ("minimax",),
+        "defect": (r"self\.linear_cache\b",),
+        "kind": "pytree",
+    },
+    {
+        "transformers>=4.53,<4.54": {"replacement": f"{__name__}:node_of_minimax_list_cache"},
+        "transformers>=4.54": {"replacement": f"{__name__}:node_of_minimax_layer_cache"},
+    },
+)

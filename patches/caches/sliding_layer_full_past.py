@@ -24,8 +24,8 @@ def has_full_past(layer: Any) -> bool:
     return not getattr(layer, "record_past", False) and bool(layer.cumulative_length == held)
 
 
-def keeping_all(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `update` and `get_mask_sizes` as a layer without a window has them, while the past is full."""
+def patch_sliding_window_layer(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Run `update` and `get_mask_sizes` as a layer without a window has them, while the past is full."""
     from transformers.cache_utils import DynamicLayer
 
     from .dynamic_layer_empty import initialize
@@ -51,7 +51,7 @@ SPECS = (
     PatchingSpec(
         id="sliding-layer-full-past",
         targets=(f"{_LAYER}.update", f"{_LAYER}.get_mask_sizes"),
-        replacement=f"{__name__}:keeping_all",
+        replacement=f"{__name__}:patch_sliding_window_layer",
         requires=("transformers>=4.56", "torch>=2.6"),
         reason="A sliding layer crops by a Python counter: the graph is wrong for every past beyond the window.",
         upstream=("https://github.com/huggingface/transformers/pull/49542",),

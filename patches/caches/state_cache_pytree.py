@@ -13,7 +13,7 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
-from ._state_lists import node
+from ._state_lists import node_of_state_lists
 
 _ATTENTION = {"key": "key_cache", "value": "value_cache"}
 _MAMBA = {**_ATTENTION, "conv_state": "conv_states", "recurrent_state": "ssm_states"}
@@ -29,7 +29,7 @@ def _place(model: str, cls: str) -> str:
 def _factory(model: str, cls: str, places: dict[str, str], **options: Any) -> Callable[[Any], dict[str, Any]]:
     def arguments(original: Any) -> dict[str, Any]:
         """Return the arguments of `torch.utils._pytree.register_pytree_node`."""
-        return node(_place(model, cls), places, **options)
+        return node_of_state_lists(_place(model, cls), places, **options)
 
     return arguments
 
@@ -40,22 +40,24 @@ def _unread(cache: Any, index: int) -> Iterator[str]:
         yield "conv_state"
 
 
-falcon_h1 = _factory("falcon_h1", "FalconHybridMambaAttentionDynamicCache", _MAMBA)
-lfm2 = _factory("lfm2", "Lfm2HybridConvCache", _CONVOLUTION, without=_unread)
-lfm2_moe = _factory("lfm2_moe", "Lfm2MoeHybridConvCache", _CONVOLUTION, without=_unread)
-nemotron_h = _factory("nemotron_h", "NemotronHHybridDynamicCache", _MAMBA)
-olmo_hybrid = _factory("olmo_hybrid", "OlmoHybridDynamicCache", {**_APART, "recurrent_state": "recurrent_states"})
-qwen3_next = _factory("qwen3_next", "Qwen3NextDynamicCache", _DELTA)
-qwen3_5 = _factory("qwen3_5", "Qwen3_5DynamicCache", _DELTA)
-qwen3_5_moe = _factory("qwen3_5_moe", "Qwen3_5MoeDynamicCache", _DELTA)
-zamba2 = _factory("zamba2", "Zamba2HybridDynamicCache", _MAMBA)
+node_of_falcon_h1_cache = _factory("falcon_h1", "FalconHybridMambaAttentionDynamicCache", _MAMBA)
+node_of_lfm2_cache = _factory("lfm2", "Lfm2HybridConvCache", _CONVOLUTION, without=_unread)
+node_of_lfm2_moe_cache = _factory("lfm2_moe", "Lfm2MoeHybridConvCache", _CONVOLUTION, without=_unread)
+node_of_nemotron_h_cache = _factory("nemotron_h", "NemotronHHybridDynamicCache", _MAMBA)
+node_of_olmo_hybrid_cache = _factory(
+    "olmo_hybrid", "OlmoHybridDynamicCache", {**_APART, "recurrent_state": "recurrent_states"}
+)
+node_of_qwen3_next_cache = _factory("qwen3_next", "Qwen3NextDynamicCache", _DELTA)
+node_of_qwen3_5_cache = _factory("qwen3_5", "Qwen3_5DynamicCache", _DELTA)
+node_of_qwen3_5_moe_cache = _factory("qwen3_5_moe", "Qwen3_5MoeDynamicCache", _DELTA)
+node_of_zamba2_cache = _factory("zamba2", "Zamba2HybridDynamicCache", _MAMBA)
 
 
 def _spec(model: str, cls: str, requires: str, proof: str, defect: tuple[str, ...]) -> PatchingSpec:
     return PatchingSpec(
         id=f"{model.replace('_', '-')}-cache-pytree",
         targets=(f"pytree({_place(model, cls)})",),
-        replacement=f"{__name__}:{model}",
+        replacement=f"{__name__}:node_of_{model}_cache",
         requires=(requires, "torch>=2.6"),
         reason="The cache of a model whose layers have states cannot be an input or an output of a graph.",
         upstream=(

@@ -15,7 +15,7 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
-from ._pytree_node import node as cache_node
+from ._pytree_node import cache_node
 
 _MODULE = "transformers.cache_utils"
 _KEY_VALUE = {"keys": "key", "values": "value"}
@@ -46,18 +46,18 @@ class StaticLayout:
     states: tuple[dict[str, Any], ...] = field(default=(), compare=False, repr=False)
 
 
-def static_node(original: Any) -> dict[str, Any]:
+def node_of_static_cache(original: Any) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for `StaticCache`."""
     return cache_node("StaticCache", flatten, unflatten)
 
 
-def sliding_node(original: Any) -> dict[str, Any]:
-    """Return those for `SlidingWindowCache`."""
+def node_of_sliding_window_cache(original: Any) -> dict[str, Any]:
+    """Return the arguments of `register_pytree_node` for `SlidingWindowCache`."""
     return cache_node("SlidingWindowCache", flatten, unflatten)
 
 
-def hybrid_node(original: Any) -> dict[str, Any]:
-    """Return those for `HybridCache`."""
+def node_of_hybrid_cache(original: Any) -> dict[str, Any]:
+    """Return the arguments of `register_pytree_node` for `HybridCache`."""
     return cache_node("HybridCache", flatten, unflatten)
 
 
@@ -166,7 +166,7 @@ def _spec(name: str, cls: str, releases: str, proof: str, defect: str) -> Patchi
     return PatchingSpec(
         id=_IDS[cls],
         targets=(f"pytree({_MODULE}:{cls})",),
-        replacement=f"{__name__}:{name}_node",
+        replacement=f"{__name__}:node_of_{name}_cache",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason=_REASON,
         upstream=_UPSTREAM,
@@ -179,7 +179,7 @@ def _spec(name: str, cls: str, releases: str, proof: str, defect: str) -> Patchi
 SPECS = (
     _spec("static", "StaticCache", ">=4.44", "llama_static", r"self\.key_cache\b|super\(\)\.__init__\("),
     _spec(
-        "sliding",
+        "sliding_window",
         "SlidingWindowCache",
         ">=4.46,<4.56",
         "mistral_ring",

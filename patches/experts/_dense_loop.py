@@ -9,21 +9,21 @@ from torch.overrides import TorchFunctionMode
 from exportcompat.patches.toolkit.tracing import is_traced
 
 
-def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method with such a loop, made to go through all experts while it is traced."""
+def patch_expert_loop(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method with such a loop go through all experts while it is traced."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         tensors = [item for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
         if not tensors or not is_traced(tensors[0]):
             return original(self, *args, **kwargs)
-        with _AllHit(getattr(self, "num_experts", None)):
+        with _AllRouted(getattr(self, "num_experts", None)):
             return original(self, *args, **kwargs)
 
     return method
 
 
-def over_all_experts_by_default(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `ExpertsInterface.get_interface` made to give out the loop that a model brings along as above.
+def patch_get_interface(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `ExpertsInterface.get_interface` give out the loop that a model brings along as above.
 
     `torch.jit.trace` gets that loop in any case: the TorchScript exporter has none of the operators of the others.
     """
@@ -31,12 +31,12 @@ def over_all_experts_by_default(original: Callable[..., Any]) -> Callable[..., A
     def get_interface(self: Any, experts_implementation: Any, default: Any) -> Any:
         found = original(self, experts_implementation, default)
         is_loop = found is default or torch.jit.is_tracing()
-        return over_all_experts(default) if is_loop else found
+        return patch_expert_loop(default) if is_loop else found
 
     return get_interface
 
 
-class _Hit(int):
+class _RoutedExpert(int):
     """The number of an expert, which stands for a tensor of one element."""
 
     def item(self) -> int:
@@ -47,16 +47,16 @@ class _Hit(int):
         return int(self)
 
 
-class _Hits:
+class _RoutedExperts:
     """All experts, in place of the tensor of those that were hit, `(experts, 1)`."""
 
     def __init__(self, count: int) -> None:
         self._count = count
 
-    def __iter__(self) -> Iterator[_Hit]:
-        return map(_Hit, range(self._count))
+    def __iter__(self) -> Iterator[_RoutedExpert]:
+        return map(_RoutedExpert, range(self._count))
 
-    def __getitem__(self, _: Any) -> "_Hits":
+    def __getitem__(self, _: Any) -> "_RoutedExperts":
         return self
 
     def tolist(self) -> list[int]:
@@ -64,7 +64,7 @@ class _Hits:
         return list(range(self._count))
 
 
-class _AllHit(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
+class _AllRouted(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
     """Answer which experts were hit with "all", and whether a token was sent to one with "yes"."""
 
     def __init__(self, count: int | None) -> None:
@@ -74,7 +74,7 @@ class _AllHit(TorchFunctionMode):  # type: ignore[misc]  # torch has no types fo
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.Tensor.nonzero:
-            hits = _Hits(self._experts(int(args[0].shape[0])))
+            hits = _RoutedExperts(self._experts(int(args[0].shape[0])))
             return (hits,) if (kwargs or {}).get("as_tuple") else hits
         args = [_kept_axis(func, item) for item in args]
         result = func(*args, **(kwargs or {}))
@@ -104,8 +104,8 @@ def _positive(size: Any) -> Any:
 
 def _kept_axis(func: Any, item: Any) -> Any:
     """Return an index as upstream has it: that of a tensor of one element keeps its axis."""
-    if func is torch.Tensor.__getitem__ and isinstance(item, _Hit):
+    if func is torch.Tensor.__getitem__ and isinstance(item, _RoutedExpert):
         return slice(int(item), int(item) + 1)
     if func is torch.Tensor.__getitem__ and isinstance(item, tuple):
-        return tuple(torch.tensor([int(part)]) if isinstance(part, _Hit) else part for part in item)
+        return tuple(torch.tensor([int(part)]) if isinstance(part, _RoutedExpert) else part for part in item)
     return item

@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
-from ._dense_loop import over_all_experts
+from ._dense_loop import patch_expert_loop
 
 
-def over_all_experts_of_class(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` of such a class, made to go through all experts while it is traced.
+def patch_expert_class(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of such a class go through all experts while it is traced.
 
     `torch.jit.trace` gets the loop in any case: the TorchScript exporter has none of the operators.
     """
-    by_operator, by_loop = over_all_experts(original), over_all_experts(inspect.unwrap(original))
+    by_operator, by_loop = patch_expert_loop(original), patch_expert_loop(inspect.unwrap(original))
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         return (by_loop if torch.jit.is_tracing() else by_operator)(self, *args, **kwargs)

@@ -15,8 +15,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_grouped_mm` made to let every expert multiply all rows while it is traced."""
+def patch_grouped_mm(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_grouped_mm` let every expert multiply all rows while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     # In 5.2, where it begins, the offsets have a default; every caller gives them.
@@ -28,8 +28,8 @@ def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
     return _grouped_mm
 
 
-def linear_over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_grouped_linear` of transformers 5.0 and 5.1 made to do the same."""
+def patch_grouped_linear(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_grouped_linear` of transformers 5.0 and 5.1 do the same."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     def _grouped_linear(
@@ -77,7 +77,7 @@ SPECS = (
     PatchingSpec(
         id="experts-grouped-matmul",
         targets=("transformers.integrations.moe:_grouped_linear",),
-        replacement=f"{__name__}:linear_over_all_experts",
+        replacement=f"{__name__}:patch_grouped_linear",
         requires=("transformers>=5.0,<5.2", "torch>=2.9"),
         defect=(r"torch\._grouped_mm\(",),
         reason=_REASON,
@@ -88,7 +88,7 @@ SPECS = (
     PatchingSpec(
         id="experts-grouped-matmul",
         targets=("transformers.integrations.moe:_grouped_mm",),
-        replacement=f"{__name__}:over_all_experts",
+        replacement=f"{__name__}:patch_grouped_mm",
         requires=("transformers>=5.2", "torch>=2.6"),
         defect=(r"grouped_mm\(",),
         reason=_REASON,

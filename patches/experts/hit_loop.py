@@ -39,7 +39,7 @@ def _variant(
     proofs: tuple[str, ...],
     source: str,
     targets: tuple[str, ...] = _COPIES,
-    replacement: str = "_dense_loop:over_all_experts",
+    replacement: str = "_dense_loop:patch_expert_loop",
     name: str = "experts-hit-loop",
 ) -> PatchingSpec:
     return PatchingSpec(
@@ -63,9 +63,9 @@ SPECS = (
         ">=5.0,<5.1",
         ("mixtral_loop", "mixtral_script", "dbrx"),
         _MOE.replace("v5.23.0", "v5.0.0"),
-        replacement="_operator_lookup:over_all_experts_of_class",
+        replacement="_operator_lookup:patch_expert_class",
     ),
-    _variant(">=5.1", ("mixtral_loop", "mixtral_script"), _MOE, _FALLBACK, "_dense_loop:over_all_experts_by_default"),
+    _variant(">=5.1", ("mixtral_loop", "mixtral_script"), _MOE, _FALLBACK, "_dense_loop:patch_get_interface"),
     _variant(
         ">=5.1",
         ("dbrx", "longcat_flash", "switch_transformers_decoder", "nllb_moe_decoder"),

@@ -13,8 +13,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `sequential_experts_gemm`, made to let every expert multiply all rows while it is traced."""
+def patch_sequential_experts_gemm(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `sequential_experts_gemm` let every expert multiply all rows while it is traced."""
     import torch
 
     from exportcompat.patches.toolkit.tracing import is_traced
@@ -33,7 +33,7 @@ SPECS = (
     PatchingSpec(
         id="experts-sequential-rows",
         targets=("transformers.models.aria.modeling_aria:sequential_experts_gemm",),
-        replacement=f"{__name__}:over_all_experts",
+        replacement=f"{__name__}:patch_sequential_experts_gemm",
         requires=("transformers>=4.48,<5.18", "torch>=2.6"),
         reason="Each expert takes as many rows as were counted for it, which is data: no graph.",
         upstream=(

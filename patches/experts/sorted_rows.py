@@ -12,8 +12,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def unsorted(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `moe`, made to give every row to every expert while it is traced."""
+def patch_deepseek_moe(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `moe` give every row to every expert while it is traced."""
     import torch
 
     from exportcompat.patches.toolkit.tracing import is_traced
@@ -33,7 +33,7 @@ SPECS = (
     PatchingSpec(
         id="experts-sorted-rows",
         targets=("transformers.models.deepseek_v2.modeling_deepseek_v2:DeepseekV2MoE.moe",),
-        replacement=f"{__name__}:unsorted",
+        replacement=f"{__name__}:patch_deepseek_moe",
         requires=("transformers>=4.54,<5.0", "torch>=2.6"),
         reason="Each expert gets as many rows as were counted for it, which is data: no graph.",
         upstream=(

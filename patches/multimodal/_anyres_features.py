@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from exportcompat.patches.toolkit.function_modes import under
+from exportcompat.patches.toolkit.function_modes import run_under
 from exportcompat.patches.toolkit.tracing import is_traced
 
 from ._anyres_layout import Layout, crop, pack, resolutions, shrunk
@@ -45,8 +45,8 @@ class _Unsplit(TorchFunctionMode):  # type: ignore[misc]  # torch has no types f
         return func(*args, **(kwargs or {}))
 
 
-def taking_all(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `get_image_features` that takes all tiles for those of one image while it is traced."""
+def patch_get_image_features(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `get_image_features` take all tiles for those of one image while it is traced."""
     signature = inspect.signature(original)
 
     def get_image_features(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ def taking_all(original: Callable[..., Any]) -> Callable[..., Any]:
     return get_image_features
 
 
-class _Joined(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
+class _Concatenated(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
     """Leave in one piece what is split into pieces of one size."""
 
     def __init__(self) -> None:
@@ -84,12 +84,12 @@ class _Joined(TorchFunctionMode):  # type: ignore[misc]  # torch has no types fo
         return result
 
 
-def joining(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `get_video_features` whose features are those of one video while they are traced.
+def patch_get_video_features(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `get_video_features` take all features for those of one video while they are traced.
 
     What calls it joins those of all videos; each is `(frames, tokens, channels)`.
     """
-    joined = under(_Joined, original)
+    joined = run_under(_Concatenated, original)
 
     def get_video_features(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = joined(self, *args, **kwargs)
@@ -124,8 +124,8 @@ def _is_tiled(sizes: Any, counts: Any) -> Any:
     return counts[(image[:, None] >= counts.cumsum(0)).sum(1)] == 1
 
 
-def packing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `pack_image_features` that packs the features of all images at once, where they are in one piece."""
+def patch_pack_image_features(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Pack the features of all images at once, where they are in one piece."""
     signature = inspect.signature(original)
 
     def pack_image_features(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -142,9 +142,9 @@ def packing(original: Callable[..., Any]) -> Callable[..., Any]:
     return pack_image_features
 
 
-def packing_into_one(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what `packing` does, for releases in which the features are put together in the same method."""
-    method = packing(original)
+def patch_pack_concatenated_features(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `pack_image_features` do the same where it also puts the features together."""
+    method = patch_pack_image_features(original)
 
     def pack_image_features(self: Any, *args: Any, **kwargs: Any) -> Any:
         features, lengths = method(self, *args, **kwargs)

@@ -10,7 +10,7 @@ _UNKNOWN = -1
 
 
 class OnePart(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it in every release.
-    """Split features into one part, which is all of them but the last, of the image that `with_one_more` has added."""
+    """Split features into one part: all of them but the last, of the image that `append_padding_image` adds."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.split and _is_unknown(args[1]):
@@ -28,7 +28,7 @@ def _is_unknown(sizes: Any) -> bool:
     return isinstance(sizes, list) and [size for size in sizes if type(size) is int] == [_UNKNOWN]
 
 
-def with_one_more(rows: Any, sizes: Any, merge: int) -> tuple[Any, Any]:
+def append_padding_image(rows: Any, sizes: Any, merge: int) -> tuple[Any, Any]:
     """Add the smallest image that there is; without rows, the other images have the size 0.
 
     Args:
@@ -42,7 +42,7 @@ def with_one_more(rows: Any, sizes: Any, merge: int) -> tuple[Any, Any]:
     return torch.cat([rows, blank]), torch.cat([sizes * has_rows, one])
 
 
-def without_last(found: Any) -> Any:
+def drop_padding_features(found: Any) -> Any:
     """Return what a method has found, without the features of the image that was added where they were not split.
 
     4.52 splits nothing. Qwen3-VL has a list of features of lower layers, each of all images, to 5.17.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from exportcompat.patches.toolkit.function_modes import under
+from exportcompat.patches.toolkit.function_modes import run_under
 from exportcompat.patches.toolkit.tracing import is_traced
 
 SPLITTING = ("split_sizes", "num_real_images_per_batch", "real_images_inds")
@@ -21,8 +21,8 @@ GRIDS = "image_grid_thw"
 """A name in the code of models whose images have sizes of their own: they have specs of their own, `vision-...`."""
 
 
-def merging(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that splits, counts and places features without a question on data while it is traced."""
+def patch_feature_merge(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method split, count and place features without a question on data while it is traced."""
     code = inspect.unwrap(original).__code__
     names = {*code.co_names, *code.co_varnames}
     if GRIDS in names:
@@ -30,10 +30,10 @@ def merging(original: Callable[..., Any]) -> Callable[..., Any]:
     if code.co_name == "inputs_merger":
         return _placing(original)
     if "legacy_processing" in names and "audio_features_mask" in names:
-        return under(_Expanded, original)
+        return run_under(_Expanded, original)
     if "past_seen_tokens" in names and "inputs_merger" in names:
         original = _from_the_start(original)
-    return under(_mode(names), original)
+    return run_under(_mode(names), original)
 
 
 def _mode(names: set[str]) -> Callable[[], TorchFunctionMode]:

@@ -21,7 +21,7 @@ def _frames(suffix: str, releases: str) -> PatchingSpec:
     return PatchingSpec(
         id="llava-next-video-frames",
         targets=(f"{place}.get_video_features",),
-        replacement="exportcompat.patches.multimodal._anyres_features:joining",
+        replacement="exportcompat.patches.multimodal._anyres_features:patch_get_video_features",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Features are split by video, to be put together again: the graph has a fixed number of videos.",
         upstream=(f"{_SOURCE}/{_VIDEO}/modeling_{_VIDEO}.py",),
@@ -52,13 +52,13 @@ _WHOLE = "ForConditionalGeneration"
 _FIRST = (">=4.46,<4.48", ("llava_onevision",))
 
 SPECS = (
-    _spec("anyres-tiles", _WHOLE, "get_image_features", "taking_all", *_FIRST),
-    _spec("anyres-packing", _WHOLE, "pack_image_features", "packing_into_one", *_FIRST),
-    _spec("anyres-tiles", _WHOLE, "get_image_features", "taking_all", ">=4.48,<4.52"),
-    _spec("anyres-packing", _WHOLE, "pack_image_features", "packing_into_one", ">=4.48,<4.52"),
-    _spec("anyres-tiles", "Model", "get_image_features", "taking_all", ">=4.52"),
-    _spec("anyres-packing", "Model", "pack_image_features", "packing_into_one", ">=4.52,<4.53"),
-    _spec("anyres-packing", "Model", "pack_image_features", "packing", ">=4.53"),
+    _spec("anyres-tiles", _WHOLE, "get_image_features", "patch_get_image_features", *_FIRST),
+    _spec("anyres-packing", _WHOLE, "pack_image_features", "patch_pack_concatenated_features", *_FIRST),
+    _spec("anyres-tiles", _WHOLE, "get_image_features", "patch_get_image_features", ">=4.48,<4.52"),
+    _spec("anyres-packing", _WHOLE, "pack_image_features", "patch_pack_concatenated_features", ">=4.48,<4.52"),
+    _spec("anyres-tiles", "Model", "get_image_features", "patch_get_image_features", ">=4.52"),
+    _spec("anyres-packing", "Model", "pack_image_features", "patch_pack_concatenated_features", ">=4.52,<4.53"),
+    _spec("anyres-packing", "Model", "pack_image_features", "patch_pack_image_features", ">=4.53"),
     _frames(_WHOLE, ">=4.48,<4.52"),
     _frames("Model", ">=4.52"),
 )

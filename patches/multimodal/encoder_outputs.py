@@ -16,8 +16,8 @@ from exportcompat.patches.toolkit.encoder_outputs import ENCODER_OUTPUTS
 from exportcompat.registry import PatchingSpec
 
 
-def without_encoders(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `__post_init__` of a result that leaves out what encoders have returned while it is traced."""
+def patch_multimodal_output(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Leave what encoders have returned out of a result while it is traced."""
     import torch
 
     from exportcompat.patches.toolkit.tracing import is_traced
@@ -38,7 +38,7 @@ SPECS = (
     PatchingSpec(
         id="multimodal-encoder-outputs",
         targets=("transformers.modeling_outputs:MultimodalModelOutput.__post_init__",),
-        replacement=f"{__name__}:without_encoders",
+        replacement=f"{__name__}:patch_multimodal_output",
         requires=("transformers>=5.24", "torch>=2.6"),
         reason="A result holds the features of each image, and a graph has one number of outputs: wrong for others.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/modeling_outputs.py",),

@@ -18,18 +18,18 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def for_any_number(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `get_image_features` or `get_video_features`, made to take any number of images while it is traced."""
+def patch_get_media_features(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `get_image_features` or `get_video_features` take any number of images while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
-    from ._blank_image import OnePart, with_one_more, without_last
+    from ._blank_image import OnePart, append_padding_image, drop_padding_features
 
     def method(self: Any, rows: Any, sizes: Any, *args: Any, **kwargs: Any) -> Any:
         if sizes is None or not is_traced(rows):
             return original(self, rows, sizes, *args, **kwargs)
         with OnePart():
-            found = original(self, *with_one_more(rows, sizes, self.visual.spatial_merge_size), *args, **kwargs)
-        return without_last(found)
+            found = original(self, *append_padding_image(rows, sizes, self.visual.spatial_merge_size), *args, **kwargs)
+        return drop_padding_features(found)
 
     def get_image_features(self: Any, pixel_values: Any, image_grid_thw: Any = None, *args: Any, **kwargs: Any) -> Any:
         return method(self, pixel_values, image_grid_thw, *args, **kwargs)
@@ -61,7 +61,7 @@ def _variant(releases: str, targets: tuple[str, ...], tag: str, models: int) -> 
     return PatchingSpec(
         id="image-count",
         targets=targets,
-        replacement=f"{__name__}:for_any_number",
+        replacement=f"{__name__}:patch_get_media_features",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Features are split image by image, and a graph cannot skip the tower: no graph, or one that stops.",
         upstream=(_SOURCE.format(tag),),

@@ -13,8 +13,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def projecting_squares(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `get_image_features` that projects the squares of all images at once while it is traced."""
+def patch_lfm2_get_image_features(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `get_image_features` project the merged patches of all images at once while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     signature = inspect.signature(original)
@@ -41,9 +41,9 @@ def _projected(projector: Any, patches: Any, sizes: Any) -> Any:
         patches: the patches of all images, one after the other, `(patches, channels)`.
         sizes: rows and columns of each image in patches, `(images, 2)`, int64.
     """
-    from exportcompat.patches.toolkit.patch_merging import cells_of
+    from exportcompat.patches.toolkit.patch_merging import merged_patches
 
-    states = patches[cells_of(sizes, projector.factor, patches.shape[0])].flatten(1)
+    states = patches[merged_patches(sizes, projector.factor, patches.shape[0])].flatten(1)
     if projector.use_layer_norm:
         states = projector.layer_norm(states)
     return projector.linear_2(projector.act(projector.linear_1(states)))
@@ -53,7 +53,7 @@ SPECS = (
     PatchingSpec(
         id="lfm2-vl-patch-merging",
         targets=("transformers.models.lfm2_vl.modeling_lfm2_vl:Lfm2VlModel.get_image_features",),
-        replacement=f"{__name__}:projecting_squares",
+        replacement=f"{__name__}:patch_lfm2_get_image_features",
         requires=("transformers>=5.5", "torch>=2.6"),
         reason="The features of each image are taken apart by sizes that are data, to project squares: no graph.",
         upstream=(

@@ -18,8 +18,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def checked(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `get_placeholder_mask`, made to check in the graph while it is traced."""
+def patch_get_placeholder_mask(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `get_placeholder_mask` check in the graph while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     def get_placeholder_mask(
@@ -49,8 +49,8 @@ def _with_check(mask: Any, features: Any) -> Any:
     return mask & torch.ones(1, dtype=torch.bool, device=mask.device)[torch.where(does_fit, 0, 1)[None]]
 
 
-def filled(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of a model with a tower, made to take embeddings with the features while it is traced."""
+def patch_qwen_vl_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of a model with a vision encoder take embeddings with the features while it is traced."""
     signature = inspect.signature(original)
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -83,11 +83,11 @@ def _fill(model: Any, given: dict[str, Any]) -> None:
 
 def _features(model: Any, method: str, rows: Any, sizes: Any) -> Any:
     """Return the features of images, `(features, hidden)`; from 4.52 on, `image-count` lets there be none."""
-    from ._blank_image import with_one_more
+    from ._blank_image import append_padding_image
 
     if hasattr(model, method):
         return getattr(model, method)(rows, sizes)
-    rows, sizes = with_one_more(rows, sizes, model.visual.spatial_merge_size)
+    rows, sizes = append_padding_image(rows, sizes, model.visual.spatial_merge_size)
     return model.visual(rows.to(model.visual.dtype), grid_thw=sizes)[:-1]
 
 
@@ -123,12 +123,14 @@ def _variant(
 
 
 SPECS = (
-    _variant(">=4.45,<4.49", "filled", _WHOLE[:1], _PROOFS[:1], "v4.48.3", "qwen2_vl"),
-    _variant(">=4.49,<4.52", "filled", _WHOLE, _PROOFS[:2], "v4.51.3"),
+    _variant(">=4.45,<4.49", "patch_qwen_vl_forward", _WHOLE[:1], _PROOFS[:1], "v4.48.3", "qwen2_vl"),
+    _variant(">=4.49,<4.52", "patch_qwen_vl_forward", _WHOLE, _PROOFS[:2], "v4.51.3"),
     # That of Qwen2-VL does not check what is traced, from 4.52 on.
-    _variant(">=4.52,<4.53", "filled", (_MODEL25,), _PROOFS[1:2], "v4.52.4"),
-    _variant(">=4.55,<4.57", "checked", _TARGETS[:2], _PROOFS[:2], "v4.56.2"),
-    _variant(">=4.57,<5", "checked", _TARGETS, _PROOFS, "v4.57.6"),
+    _variant(">=4.52,<4.53", "patch_qwen_vl_forward", (_MODEL25,), _PROOFS[1:2], "v4.52.4"),
+    _variant(">=4.55,<4.57", "patch_get_placeholder_mask", _TARGETS[:2], _PROOFS[:2], "v4.56.2"),
+    _variant(">=4.57,<5", "patch_get_placeholder_mask", _TARGETS, _PROOFS, "v4.57.6"),
     # From torch 2.8 on there is a graph without it, which refuses nothing; that of Qwen3-VL stops by itself.
-    _variant(">=5.12", "checked", _TARGETS, tuple(f"{name}_refused" for name in _PROOFS[:2]), "v5.23.0"),
+    _variant(
+        ">=5.12", "patch_get_placeholder_mask", _TARGETS, tuple(f"{name}_refused" for name in _PROOFS[:2]), "v5.23.0"
+    ),
 )

@@ -17,11 +17,11 @@ _LEAST = 1e-37
 """A decay of 0 has no logarithm."""
 
 
-def ruled(query: Any, key: Any, value: Any, beta: Any, decay: Any, state: Any) -> tuple[Any, Any]:
-    """Return what `_delta_scan.ruled` returns, of the same arguments."""
+def chunkwise_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, state: Any) -> tuple[Any, Any]:
+    """Return what `_delta_scan.scan_delta_rule` returns, of the same arguments."""
     import torch
 
-    from ._parallel_scan import recurred
+    from ._parallel_scan import parallel_scan
 
     decay = decay if decay.ndim == query.ndim else decay[..., None]
     # A cache that writes into the state it was given cannot be exported if what is written needs a gradient.
@@ -30,7 +30,7 @@ def ruled(query: Any, key: Any, value: Any, beta: Any, decay: Any, state: Any) -
     if state is None:
         state = value.new_zeros(value.shape[0], value.shape[2], key.shape[-1], value.shape[-1])
     first, kept, entered = state.float(), *blocks.steps()
-    states = recurred(kept, entered, first, torch.matmul)
+    states = parallel_scan(kept, entered, first, torch.matmul)
     outputs = blocks.outputs(torch.cat([first[None], states[:-1]]))
     # Axes: blocks, batch, heads, tokens of a block, value size.
     return outputs.permute(1, 0, 3, 2, 4).flatten(1, 2)[:, :tokens], states[-1].to(state.dtype)

@@ -9,7 +9,7 @@ https://arxiv.org/abs/2510.26692.
 from typing import Any
 
 
-def ruled(query: Any, key: Any, value: Any, beta: Any, decay: Any, state: Any) -> tuple[Any, Any]:
+def scan_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, state: Any) -> tuple[Any, Any]:
     """Return `(batch, tokens, heads, value size)`, float32, and the last state of the rule that begins from `state`.
 
     Each step decays the state, reads it at the key, and writes back what the value differs by, times beta.
@@ -42,7 +42,7 @@ def ruled(query: Any, key: Any, value: Any, beta: Any, decay: Any, state: Any) -
     return outputs.transpose(0, 1), last.to(state.dtype)
 
 
-def unit(part: Any) -> Any:
+def l2_normalized(part: Any) -> Any:
     """Return vectors along the last axis, made as long as 1, as upstream's `l2norm` does."""
     import torch
 

@@ -13,7 +13,7 @@ STEPS = 20
 """Steps of a graph; a call with more than 2**20 tokens gives NaN behind them, and not numbers that are wrong."""
 
 
-def recurred(decay: Any, entered: Any, state: Any, product: Callable[[Any, Any], Any] = operator.mul) -> Any:
+def parallel_scan(decay: Any, entered: Any, state: Any, product: Callable[[Any, Any], Any] = operator.mul) -> Any:
     """Return the states behind each token, `(tokens, ...)`, for any number of tokens.
 
     Args:

@@ -8,7 +8,7 @@ Source: Mamba2, https://arxiv.org/abs/2405.21060, section 6.
 from typing import Any
 
 
-def scanned(mixer: Any, inputs: Any, time: Any, state: Any) -> tuple[Any, Any]:
+def ssd_single_chunk(mixer: Any, inputs: Any, time: Any, state: Any) -> tuple[Any, Any]:
     """Return `(batch, tokens, channels)` and the last state of the scan that begins from `state`.
 
     Args:

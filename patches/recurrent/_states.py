@@ -11,7 +11,7 @@ from typing import Any
 from exportcompat.patches.toolkit.layer_states import layer_states, put_state, set_layer_state
 
 
-def while_traced(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+def traced_mixer(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward` of a mixer: `traced(mixer, hidden_states, cache, mask)` in a trace, otherwise `original`."""
     from exportcompat.patches.toolkit.cache_names import cache_of
     from exportcompat.patches.toolkit.tracing import is_traced
@@ -37,7 +37,7 @@ def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(kept[0])
 
 
-def states(cache: Any, index: int) -> tuple[Any, Any]:
+def read_states(cache: Any, index: int) -> tuple[Any, Any]:
     """Return the convolution's and the recurrent state of a layer, each None where there is none yet."""
     if cache is None:
         return None, None
@@ -47,7 +47,7 @@ def states(cache: Any, index: int) -> tuple[Any, Any]:
     return found.get("conv_state"), found.get("recurrent_state")
 
 
-def keep(cache: Any, index: int, conv: Any, recurrent: Any) -> None:
+def store_states(cache: Any, index: int, conv: Any, recurrent: Any) -> None:
     """Put the states of a layer into the cache."""
     if cache is None:
         return
@@ -60,7 +60,7 @@ def keep(cache: Any, index: int, conv: Any, recurrent: Any) -> None:
     put_state(layer, "has_previous_state", 0, True)
 
 
-def convolved(convolution: Any, inputs: Any, before: Any) -> tuple[Any, Any]:
+def causal_convolution(convolution: Any, inputs: Any, before: Any) -> tuple[Any, Any]:
     """Return the causal convolution of `(batch, channels, tokens)` behind a state, and the next state.
 
     The state is the last `kernel` inputs; none at all is the same as zeros.
@@ -77,6 +77,6 @@ def convolved(convolution: Any, inputs: Any, before: Any) -> tuple[Any, Any]:
     return outputs, whole[..., -kernel:]
 
 
-def unpadded(hidden: Any, mask: Any) -> Any:
+def without_padding(hidden: Any, mask: Any) -> Any:
     """Return `(batch, tokens, channels)` with zeros for padding; the mask may cover the past too."""
     return hidden if mask is None else hidden * mask[:, -hidden.shape[1] :, None].to(hidden.dtype)

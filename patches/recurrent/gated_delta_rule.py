@@ -20,28 +20,28 @@ _APART = ("conv_states_q", "conv_states_k", "conv_states_v")
 """Where the cache of OLMo-hybrid has the states of its three convolutions to 5.14."""
 
 
-def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` of a gated delta net that continues from its states while it is traced."""
-    from ._delta_scan import ruled
+def patch_gated_delta_net(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of a gated delta net continue from its states while it is traced."""
+    from ._delta_scan import scan_delta_rule
 
-    return _continuing(original, ruled)
-
-
-def continuing_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same for a torch that cannot put `scan` into ONNX."""
-    from ._delta_blockwise import ruled
-
-    return _continuing(original, ruled)
+    return _patch_mixer(original, scan_delta_rule)
 
 
-def _continuing(original: Callable[..., Any], ruled: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
-    from ._states import convolved, unpadded, while_traced
+def patch_gated_delta_net_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same for a torch that cannot put `scan` into ONNX."""
+    from ._delta_blockwise import chunkwise_delta_rule
+
+    return _patch_mixer(original, chunkwise_delta_rule)
+
+
+def _patch_mixer(original: Callable[..., Any], ruled: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
+    from ._states import causal_convolution, traced_mixer, without_padding
 
     def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
-        hidden = unpadded(hidden, mask)
+        hidden = without_padding(hidden, mask)
         conv_state, state = _states(cache, self.layer_idx)
         inputs, gate, enter, time = _projected(self, hidden)
-        outputs, conv_state = convolved(_convolution(self), inputs.transpose(1, 2), conv_state)
+        outputs, conv_state = causal_convolution(_convolution(self), inputs.transpose(1, 2), conv_state)
         query, key, value = _heads(self, _activated(self, outputs).transpose(1, 2))
         beta = enter.sigmoid() * (2 if getattr(self, "allow_neg_eigval", False) else 1)
         outputs, state = ruled(query, key, value, beta, _decay(self, time), state)
@@ -50,7 +50,7 @@ def _continuing(original: Callable[..., Any], ruled: Callable[..., tuple[Any, An
         outputs = norm(outputs.to(hidden.dtype), gate.reshape(outputs.shape))
         return project(outputs.flatten(2))
 
-    return while_traced(original, traced)
+    return traced_mixer(original, traced)
 
 
 def _convolution(mixer: Any) -> Any:
@@ -67,10 +67,10 @@ def _states(cache: Any, index: int) -> tuple[Any, Any]:
     """Return the convolution's and the recurrent state; the caches of these models to 5.4 have names of their own."""
     import torch
 
-    from ._states import states
+    from ._states import read_states
 
     if not hasattr(cache, "recurrent_states"):
-        return states(cache, index)
+        return read_states(cache, index)
     if hasattr(cache, "conv_states"):
         return cache.conv_states[index], cache.recurrent_states[index]
     parts = [getattr(cache, name)[index] for name in _APART]
@@ -80,10 +80,10 @@ def _states(cache: Any, index: int) -> tuple[Any, Any]:
 
 
 def _keep(cache: Any, mixer: Any, conv: Any, recurrent: Any) -> None:
-    from ._states import keep
+    from ._states import store_states
 
     if not hasattr(cache, "recurrent_states"):
-        keep(cache, mixer.layer_idx, conv, recurrent)
+        store_states(cache, mixer.layer_idx, conv, recurrent)
         return
     cache.recurrent_states[mixer.layer_idx] = recurrent
     if hasattr(cache, "conv_states"):
@@ -127,12 +127,14 @@ def _decay(mixer: Any, time: Any) -> Any:
 
 def _heads(mixer: Any, inputs: Any) -> Iterator[Any]:
     """Yield query, key and value, `(batch, tokens, value heads, size)` each."""
-    from ._delta_scan import unit
+    from ._delta_scan import l2_normalized
 
     repeats = mixer.num_v_heads // mixer.num_k_heads
     query, key, value = inputs.split([mixer.key_dim, mixer.key_dim, mixer.value_dim], dim=-1)
     for part in (query, key):
-        yield unit(part.unflatten(-1, (mixer.num_k_heads, mixer.head_k_dim)).repeat_interleave(repeats, 2).float())
+        yield l2_normalized(
+            part.unflatten(-1, (mixer.num_k_heads, mixer.head_k_dim)).repeat_interleave(repeats, 2).float()
+        )
     yield value.unflatten(-1, (mixer.num_v_heads, mixer.head_v_dim))
 
 
@@ -145,7 +147,7 @@ _MODELS = {
 }
 
 
-_WAYS = {"torch>=2.9": "continuing", "torch>=2.6,<2.9": "continuing_without_scan"}
+_WAYS = {"torch>=2.9": "patch_gated_delta_net", "torch>=2.6,<2.9": "patch_gated_delta_net_without_scan"}
 
 
 def _specs(releases: str, models: tuple[str, ...], proof: str) -> Iterator[PatchingSpec]:

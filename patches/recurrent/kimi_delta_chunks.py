@@ -15,21 +15,21 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def by_token(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `chunk_kimi_delta_attention`, made to take token by token while it is traced."""
-    from ._delta_scan import ruled
+def patch_kimi_delta_attention(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `chunk_kimi_delta_attention` take token by token while it is traced."""
+    from ._delta_scan import scan_delta_rule
 
-    return _chunkless(original, ruled)
-
-
-def by_block(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same for a torch that cannot put `scan` into ONNX."""
-    from ._delta_blockwise import ruled
-
-    return _chunkless(original, ruled)
+    return _patch_attention(original, scan_delta_rule)
 
 
-def _chunkless(original: Callable[..., Any], ruled: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
+def patch_kimi_delta_attention_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same for a torch that cannot put `scan` into ONNX."""
+    from ._delta_blockwise import chunkwise_delta_rule
+
+    return _patch_attention(original, chunkwise_delta_rule)
+
+
+def _patch_attention(original: Callable[..., Any], ruled: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def chunk_kimi_delta_attention(query: Any, *args: Any, **kwargs: Any) -> Any:
@@ -39,22 +39,22 @@ def _chunkless(original: Callable[..., Any], ruled: Callable[..., tuple[Any, Any
             return original(query, *args, **kwargs)
         call = signature.bind(query, *args, **kwargs)
         call.apply_defaults()
-        return _answer(call.arguments, ruled)
+        return _outputs(call.arguments, ruled)
 
     return chunk_kimi_delta_attention
 
 
-def _answer(given: dict[str, Any], ruled: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
+def _outputs(given: dict[str, Any], ruled: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
     """Return the outputs `(batch, tokens, heads, value size)`, and the last state where it is asked for."""
-    from ._delta_scan import unit
+    from ._delta_scan import l2_normalized
 
     pair = (given[name].float() for name in ("query", "key"))
-    query, key = (unit(part) if given["use_qk_l2norm_in_kernel"] else part for part in pair)
+    query, key = (l2_normalized(part) if given["use_qk_l2norm_in_kernel"] else part for part in pair)
     outputs, last = ruled(query, key, given["value"], given["beta"], given["g"].float().exp(), given["initial_state"])
     return outputs.to(given["query"].dtype), last if given["output_final_state"] else None
 
 
-_WAYS = {"torch>=2.9": "by_token", "torch>=2.6,<2.9": "by_block"}
+_WAYS = {"torch>=2.9": "patch_kimi_delta_attention", "torch>=2.6,<2.9": "patch_kimi_delta_attention_without_scan"}
 
 
 def _specs(releases: str, models: tuple[str, ...]) -> Iterator[PatchingSpec]:

@@ -16,14 +16,14 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def continued(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` of lightning attention that continues from its state while it is traced."""
+def patch_lightning_attention(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of lightning attention continue from its state while it is traced."""
     import torch
 
     from exportcompat.patches.toolkit.cache_names import cache_of
     from exportcompat.patches.toolkit.tracing import is_traced
 
-    from ._states import unpadded
+    from ._states import without_padding
 
     signature = inspect.signature(original)
 
@@ -32,7 +32,7 @@ def continued(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, hidden_states, *args, **kwargs)
         given = signature.bind(self, hidden_states, *args, **kwargs).arguments
         cache = cache_of(given)
-        projected = unpadded(self.act_fn(self.qkv_proj(hidden_states)), given.get("attention_mask"))
+        projected = without_padding(self.act_fn(self.qkv_proj(hidden_states)), given.get("attention_mask"))
         parts = projected.unflatten(-1, (self.num_attention_heads, -1)).transpose(1, 2).chunk(3, dim=-1)
         outputs, state = _attended(parts, self.slope_rate, _state(cache, self.layer_idx))
         outputs = self.norm(outputs.transpose(1, 2).flatten(2)) * torch.sigmoid(self.output_gate(hidden_states))
@@ -83,7 +83,7 @@ SPECS = (
     PatchingSpec(
         id="lightning-attention",
         targets=("transformers.models.minimax.modeling_minimax:MiniMaxLightningAttention.forward",),
-        replacement=f"{__name__}:continued",
+        replacement=f"{__name__}:patch_lightning_attention",
         requires=("transformers>=4.53", "torch>=2.6"),
         reason="Lightning attention loops over the blocks or tokens of the sample: no graph, or one for that length.",
         upstream=(

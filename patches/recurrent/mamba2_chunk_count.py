@@ -17,8 +17,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def in_one_chunk(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `mamba2_chunk_scan`, made to take all tokens, `(batch, tokens, heads, head_dim)`, for one chunk."""
+def patch_mamba2_chunk_scan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `mamba2_chunk_scan` take all tokens, `(batch, tokens, heads, head_dim)`, for one chunk."""
     signature = inspect.signature(original)
 
     def mamba2_chunk_scan(hidden_states: Any, *args: Any, **kwargs: Any) -> Any:
@@ -45,7 +45,7 @@ def _spec(torch: str, models: tuple[str, ...]) -> PatchingSpec:
     return PatchingSpec(
         id="mamba2-chunk-count",
         targets=tuple(f"transformers.models.{name}.modeling_{name}:mamba2_chunk_scan" for name in models),
-        replacement=f"{__name__}:in_one_chunk",
+        replacement=f"{__name__}:patch_mamba2_chunk_scan",
         requires=("transformers>=5.18", torch),
         reason="A scan has as many chunks as the traced sample: a graph that stops at longer texts.",
         upstream=(

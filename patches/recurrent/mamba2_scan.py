@@ -14,36 +14,36 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` of a mixer of Mamba2's shape that continues from its states while it is traced."""
-    return _continuing(original, lambda mixer: mixer.time_step_limit)
+def patch_mamba2_mixer(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of a mixer of Mamba2's shape continue from its states while it is traced."""
+    return _patch_mixer(original, lambda mixer: mixer.time_step_limit)
 
 
-def continuing_from_least(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same for a mixer whose time steps have a least, and no largest (Zamba2, Nemotron-H)."""
-    return _continuing(original, lambda mixer: (mixer.time_step_min, None))
+def patch_mamba2_mixer_with_least_step(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same for a mixer whose time steps have a least, and no largest (Zamba2, Nemotron-H)."""
+    return _patch_mixer(original, lambda mixer: (mixer.time_step_min, None))
 
 
-def _continuing(original: Callable[..., Any], limits: Callable[[Any], tuple[Any, Any]]) -> Callable[..., Any]:
+def _patch_mixer(original: Callable[..., Any], limits: Callable[[Any], tuple[Any, Any]]) -> Callable[..., Any]:
     import torch
 
-    from ._ssd_single_chunk import scanned
-    from ._states import convolved, keep, states, unpadded, while_traced
+    from ._ssd_single_chunk import ssd_single_chunk
+    from ._states import causal_convolution, read_states, store_states, traced_mixer, without_padding
 
     def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
-        conv_state, state = states(cache, self.layer_idx)
-        gate, inputs, time = _projected(self, unpadded(hidden, mask))
-        outputs, conv_state = convolved(self.conv1d, inputs.transpose(1, 2), conv_state)
-        inputs = unpadded(self.act(outputs).transpose(1, 2), mask)
+        conv_state, state = read_states(cache, self.layer_idx)
+        gate, inputs, time = _projected(self, without_padding(hidden, mask))
+        outputs, conv_state = causal_convolution(self.conv1d, inputs.transpose(1, 2), conv_state)
+        inputs = without_padding(self.act(outputs).transpose(1, 2), mask)
         time = torch.nn.functional.softplus(time.float() + self.dt_bias).clamp(*limits(self))
-        outputs, state = scanned(self, inputs, time, state)
-        keep(cache, self.layer_idx, conv_state, state)
+        outputs, state = ssd_single_chunk(self, inputs, time, state)
+        store_states(cache, self.layer_idx, conv_state, state)
         # Falcon-H1 can do without the norm.
         has_norm = getattr(self, "mamba_rms_norm", True)
         outputs = self.norm(outputs, gate) if has_norm else outputs * torch.nn.functional.silu(gate)
         return self.out_proj(outputs.to(hidden.dtype))
 
-    return while_traced(original, traced)
+    return traced_mixer(original, traced)
 
 
 def _projected(mixer: Any, hidden: Any) -> Any:
@@ -66,7 +66,7 @@ _MIXERS = {
 
 
 def _spec(
-    name: str, releases: str, models: tuple[str, ...], proof: str, replacement: str = "continuing"
+    name: str, releases: str, models: tuple[str, ...], proof: str, replacement: str = "patch_mamba2_mixer"
 ) -> PatchingSpec:
     return PatchingSpec(
         id=name,
@@ -92,6 +92,6 @@ SPECS = (
     _spec("mamba2-hybrid-scan", ">=4.48,<4.52", _HYBRIDS[:1], "bamba"),
     _spec("mamba2-hybrid-scan", ">=4.52,<4.53", _HYBRIDS[:2], "bamba"),
     _spec("mamba2-hybrid-scan", ">=4.53,<5.15", _HYBRIDS, "falcon_h1"),
-    _spec("zamba2-scan", ">=4.49,<5.3", ("zamba2",), "zamba2", "continuing_from_least"),
-    _spec("zamba2-scan", ">=5.3,<5.15", ("nemotron_h", "zamba2"), "zamba2", "continuing_from_least"),
+    _spec("zamba2-scan", ">=4.49,<5.3", ("zamba2",), "zamba2", "patch_mamba2_mixer_with_least_step"),
+    _spec("zamba2-scan", ">=5.3,<5.15", ("nemotron_h", "zamba2"), "zamba2", "patch_mamba2_mixer_with_least_step"),
 )

@@ -18,20 +18,20 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` of a mixer of Mamba's shape that continues from its states while it is traced."""
-    return _continuing(original, _by_scan)
+def patch_mamba_mixer(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of a mixer of Mamba's shape continue from its states while it is traced."""
+    return _patch_mixer(original, _by_scan)
 
 
-def continuing_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same for a torch that cannot put `scan` into ONNX."""
-    return _continuing(original, _by_doubling)
+def patch_mamba_mixer_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same for a torch that cannot put `scan` into ONNX."""
+    return _patch_mixer(original, _by_parallel_scan)
 
 
-def _continuing(original: Callable[..., Any], recur: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
+def _patch_mixer(original: Callable[..., Any], recur: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
     import torch
 
-    from ._states import convolved, keep, states, unpadded, while_traced
+    from ._states import causal_convolution, read_states, store_states, traced_mixer, without_padding
 
     def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
         is_rewritten = not hasattr(self, "slow_forward")
@@ -40,16 +40,16 @@ def _continuing(original: Callable[..., Any], recur: Callable[..., tuple[Any, An
                 f"spec 'mamba-scan': {type(self).__name__} has a bias in in_proj, which padded tokens get "
                 "from transformers 5.15 on; that is not handled. Exclude the id, or export with transformers 5.14"
             )
-        conv_state, state = states(cache, self.layer_idx)
+        conv_state, state = read_states(cache, self.layer_idx)
         inputs, gate = self.in_proj(hidden).chunk(2, dim=-1)
-        outputs, conv_state = convolved(self.conv1d, unpadded(inputs, mask).transpose(1, 2), conv_state)
-        inputs = unpadded(self.act(outputs).transpose(1, 2), mask)
+        outputs, conv_state = causal_convolution(self.conv1d, without_padding(inputs, mask).transpose(1, 2), conv_state)
+        inputs = without_padding(self.act(outputs).transpose(1, 2), mask)
         outputs, state = _scanned(self, inputs, state, recur)
-        keep(cache, self.layer_idx, conv_state, state)
+        store_states(cache, self.layer_idx, conv_state, state)
         gate = torch.nn.functional.silu(gate) if is_rewritten else self.act(gate)
         return self.out_proj(((outputs + inputs * self.D) * gate).to(hidden.dtype))
 
-    return while_traced(original, traced)
+    return traced_mixer(original, traced)
 
 
 def _scanned(mixer: Any, inputs: Any, state: Any, recur: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
@@ -84,12 +84,12 @@ def _by_scan(decay: Any, state: Any, tokens: tuple[Any, ...]) -> tuple[Any, Any]
     return last, outputs
 
 
-def _by_doubling(decay: Any, state: Any, tokens: tuple[Any, ...]) -> tuple[Any, Any]:
+def _by_parallel_scan(decay: Any, state: Any, tokens: tuple[Any, ...]) -> tuple[Any, Any]:
     """Return the same, of the same, without `scan`."""
-    from ._parallel_scan import recurred
+    from ._parallel_scan import parallel_scan
 
     kept, entered, leave = _parts(decay, tokens)
-    states = recurred(kept, entered, state)
+    states = parallel_scan(kept, entered, state)
     return states[-1], (states * leave).sum(-1)
 
 
@@ -134,7 +134,7 @@ _MIXERS = {
 }
 
 
-_WAYS = {"torch>=2.9": "continuing", "torch>=2.6,<2.9": "continuing_without_scan"}
+_WAYS = {"torch>=2.9": "patch_mamba_mixer", "torch>=2.6,<2.9": "patch_mamba_mixer_without_scan"}
 
 
 def _specs(releases: str, models: tuple[str, ...]) -> Iterator[PatchingSpec]:

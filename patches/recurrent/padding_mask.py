@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def always(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method `_update_mamba_mask`, made to hand the mask on while it is traced."""
+def patch_update_mamba_mask(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_update_mamba_mask` hand the mask on while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     def _update_mamba_mask(self: Any, attention_mask: Any, *args: Any, **kwargs: Any) -> Any:
@@ -24,8 +24,8 @@ def always(original: Callable[..., Any]) -> Callable[..., Any]:
     return _update_mamba_mask
 
 
-def always_created(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `create_recurrent_attention_mask`, made to hand the mask on while it is traced."""
+def patch_create_recurrent_attention_mask(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `create_recurrent_attention_mask` hand the mask on while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     def create_recurrent_attention_mask(
@@ -61,8 +61,8 @@ _CALLERS = (*_ALL, "lfm2", "lfm2_moe")
 """The models whose modules have the function that makes the mask from 5.13 on."""
 
 _FUNCTION = "create_recurrent_attention_mask"
-_ASKS = "always", r"torch\.all\(attention_mask == 1\)"
-_IS_FILLED = "always_created", r"has_previous_state"
+_ASKS = "patch_update_mamba_mask", r"torch\.all\(attention_mask == 1\)"
+_IS_FILLED = "patch_create_recurrent_attention_mask", r"has_previous_state"
 
 
 def _spec(

@@ -15,12 +15,12 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `slow_forward` of a layer with a short convolution that continues from its state while it is traced."""
+def patch_short_convolution(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `slow_forward` of a layer with a short convolution continue from its state while it is traced."""
     from exportcompat.patches.toolkit.cache_names import cache_of
     from exportcompat.patches.toolkit.tracing import is_traced
 
-    from ._states import convolved, unpadded
+    from ._states import causal_convolution, without_padding
 
     signature = inspect.signature(original)
 
@@ -29,8 +29,10 @@ def continuing(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, x, *args, **kwargs)
         given = signature.bind(self, x, *args, **kwargs).arguments
         cache = cache_of(given)
-        enter, leave, values = self.in_proj(unpadded(x, _columns(given.get("attention_mask")))).mT.chunk(3, dim=-2)
-        outputs, state = convolved(self.conv, enter * values, _state(cache, self.layer_idx))
+        enter, leave, values = self.in_proj(without_padding(x, _columns(given.get("attention_mask")))).mT.chunk(
+            3, dim=-2
+        )
+        outputs, state = causal_convolution(self.conv, enter * values, _state(cache, self.layer_idx))
         _keep(cache, self.layer_idx, state)
         return self.out_proj((leave * outputs).mT.contiguous())
 
@@ -78,7 +80,7 @@ def _spec(releases: str, models: dict[str, str], *proofs: str) -> PatchingSpec:
             f"transformers.models.{model}.modeling_{model}:{prefix}ShortConv.slow_forward"
             for model, prefix in models.items()
         ),
-        replacement=f"{__name__}:continuing",
+        replacement=f"{__name__}:patch_short_convolution",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="A layer with a short convolution ignores its state or takes one token, by ifs: no graph, or wrong.",
         upstream=(

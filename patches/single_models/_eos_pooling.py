@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from exportcompat.patches.toolkit.function_modes import under
+from exportcompat.patches.toolkit.function_modes import run_under
 
 
-def looked_up(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of a head that looks the last end of each text up while it is traced."""
-    return under(_LastOfEach, original)
+def patch_eos_pooling_head(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Look the last end of each text up in `forward` of a head while it is traced."""
+    return run_under(_LastOfEach, original)
 
 
 class _LastOfEach(TorchFunctionMode):  # type: ignore[misc,unused-ignore]  # torch has no types for it in every release.

@@ -8,25 +8,20 @@ so the runtime stops, as upstream does. Texts with different numbers of ends, wh
 Can go: with the releases; 5.0 has an assertion in place of the branch, of which torch 2.7 makes a graph.
 """
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
-
-def _spec(*requires: str) -> PatchingSpec:
-    return PatchingSpec(
-        id="eos-pooling",
-        targets=("mentioning(transformers:eos_mask)",),
-        replacement="exportcompat.patches.single_models._eos_pooling:looked_up",
-        requires=requires,
-        reason="Whether all texts have as many ends depends on data: classifiers with a decoder have no graph.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/bart/modeling_bart.py",
-        ),
-        proofs=("bart_classes", "t5_classes"),
-        kind="wrap",
-    )
-
-
-SPECS = (
-    _spec("transformers>=4.44,<5", "torch>=2.6"),
-    _spec("transformers>=5", "torch>=2.6,<2.7"),
+SPECS = variants(
+    {
+        "id": "eos-pooling",
+        "targets": ("mentioning(transformers:eos_mask)",),
+        "replacement": "exportcompat.patches.single_models._eos_pooling:patch_eos_pooling_head",
+        "reason": "Whether all texts have as many ends depends on data: classifiers with a decoder have no graph.",
+        "upstream": (source("models/bart/modeling_bart.py", "v4.57.6"),),
+        "proofs": ("bart_classes", "t5_classes"),
+        "kind": "wrap",
+    },
+    {
+        "transformers>=4.44,<5": {},
+        ("transformers>=5", "torch>=2.6,<2.7"): {},
+    },
 )

@@ -12,8 +12,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_known_quantile(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_gaussian_topk` made to take the quantile from Python while it is traced."""
+def patch_gaussian_topk(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_gaussian_topk` take the quantile from Python while it is traced."""
 
     def gaussian_topk(self: Any, inputs: Any) -> Any:
         from statistics import NormalDist
@@ -33,7 +33,7 @@ SPECS = (
     PatchingSpec(
         id="gemma3n-activation-quantile",
         targets=("transformers.models.gemma3n.modeling_gemma3n:Gemma3nTextMLP._gaussian_topk",),
-        replacement=f"{__name__}:with_known_quantile",
+        replacement=f"{__name__}:patch_gaussian_topk",
         requires=("transformers>=4.53", "torch>=2.6"),
         reason="Gemma 3n computes a quantile of the normal distribution, for which ONNX has no operator: no graph.",
         upstream=(

@@ -12,8 +12,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_clipped_copy(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `correct` made to leave the weight as it is while it is traced.
+def patch_altup_correct(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `correct` leave the weight as it is while it is traced.
 
     It takes predictions, `(altup_num_inputs, batch, tokens, hidden)`, and what became of the active one,
     `(batch, tokens, hidden)`.
@@ -39,7 +39,7 @@ SPECS = (
     PatchingSpec(
         id="gemma3n-altup-clip",
         targets=("transformers.models.gemma3n.modeling_gemma3n:Gemma3nTextAltUp.correct",),
-        replacement=f"{__name__}:with_clipped_copy",
+        replacement=f"{__name__}:patch_altup_correct",
         requires=("transformers>=4.53,<5.0", "torch>=2.6"),
         reason="Gemma 3n cuts off a weight in place in each call, which no graph can do: no graph.",
         upstream=(

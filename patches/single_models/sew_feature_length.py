@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def padded(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` of an encoder of `(batch, states, hidden)` whose upsampling gives as many states as went in."""
+def patch_encoder_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `upsample` of an encoder return `(batch, states, hidden)` with as many states as went in."""
 
     def forward(self: Any, hidden_states: Any, *args: Any, **kwargs: Any) -> Any:
         from exportcompat.patches.toolkit.tracing import is_traced
@@ -47,7 +47,7 @@ SPECS = (
             "transformers.models.sew.modeling_sew:SEWEncoder.forward",
             "transformers.models.sew_d.modeling_sew_d:SEWDEncoder.forward",
         ),
-        replacement=f"{__name__}:padded",
+        replacement=f"{__name__}:patch_encoder_forward",
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="SEW adds what it has lost of a sound's length by an `if` on the length: the sample's answer is kept.",
         upstream=(

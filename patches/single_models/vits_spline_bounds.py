@@ -13,21 +13,21 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def within(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the spline of `inputs`, `(values,)`, made to take them to be within its bounds while it is traced."""
+def patch_rational_quadratic_spline(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Take `inputs` of the spline, `(values,)`, to be within its bounds while it is traced."""
 
     def spline(inputs: Any, *args: Any, **kwargs: Any) -> Any:
         from exportcompat.patches.toolkit.tracing import is_traced
 
         if not is_traced(inputs):
             return original(inputs, *args, **kwargs)
-        with _answering():
+        with _within_bounds():
             return original(inputs, *args, **kwargs)
 
     return spline
 
 
-def _answering() -> Any:
+def _within_bounds() -> Any:
     """Return a mode in which a comparison with a bound is false, and all elements are what they are asked to be."""
     import torch
     from torch.overrides import TorchFunctionMode
@@ -45,7 +45,7 @@ SPECS = (
     PatchingSpec(
         id="vits-spline-bounds",
         targets=("transformers.models.vits.modeling_vits:_rational_quadratic_spline",),
-        replacement=f"{__name__}:within",
+        replacement=f"{__name__}:patch_rational_quadratic_spline",
         requires=("transformers>=4.44,<5.0", "torch>=2.6"),
         reason="VITS asks by ifs on data whether values are within the bounds of a spline: no graph.",
         upstream=(

@@ -10,7 +10,7 @@ _TABLES = (dict, OrderedDict, set)
 
 
 @contextmanager
-def kept(model: Any) -> Iterator[None]:
+def preserved(model: Any) -> Iterator[None]:
     """Give every module of `model` its attributes back at the end, by reference, and its tables what they had."""
     states = [(module, dict(vars(module)), _tables(module)) for module in getattr(model, "modules", list)()]
     try:
@@ -33,5 +33,5 @@ def give_back(namespace: dict[str, Any], before: dict[str, Any]) -> None:
     for name in namespace.keys() - before.keys():
         del namespace[name]
     for name, value in before.items():
-        if namespace.get(name, kept) is not value:
+        if namespace.get(name, preserved) is not value:
             namespace[name] = value

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 
-def cells_of(sizes: Any, side: int, patches: Any) -> Any:
+def merged_patches(sizes: Any, side: int, patches: Any) -> Any:
     """Return the numbers of the patches of each cell, `(cells, side * side)`; what fills no cell is left out.
 
     Args:

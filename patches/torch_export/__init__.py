@@ -5,10 +5,10 @@ constant, state that tracing leaves on the module or refuses, constants and buff
 taken out of it, and what FakeTensors answer wrongly. No model is named in any of it: whatever a single model does to
 make a graph impossible is in the areas behind.
 
-Helpers: `toolkit.module_state.kept` gives every module its attributes back, `toolkit.tracing.is_traced` says whether a
-call is being recorded, and `toolkit.cache_names` has the names that a cache has had. Most targets are functions of one
-argument or two that torch calls by itself, so wrapping them is enough: prefer `kind="wrap"`, since torch changes their
-bodies in most releases and their signatures in few.
+Helpers: `toolkit.module_state.preserved` gives every module its attributes back, `toolkit.tracing.is_traced` says
+whether a call is being recorded, and `toolkit.cache_names` has the names that a cache has had. Most targets are
+functions of one argument or two that torch calls by itself, so wrapping them is enough: prefer `kind="wrap"`, since
+torch changes their bodies in most releases and their signatures in few.
 
 Upstream: `torch/export/_trace.py`, `_unlift.py`, `dynamic_shapes.py` and `exported_program.py`;
 `torch/_export/non_strict_utils.py` and `passes/lift_constants_pass.py`; `torch/_functorch/aot_autograd.py`, `apis.py`

@@ -13,14 +13,14 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
-from .renamed_arguments import beside
+from .renamed_arguments import lift_old_names
 
 
-def in_order_of_call(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_combine_args` made to return the arguments as the graph has them."""
+def patch_combine_args(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_combine_args` return the arguments as the graph has them."""
 
     def _combine_args(f: Any, args: Any, kwargs: Any, *rest: Any, **others: Any) -> Any:
-        combined = beside(original(f, args, kwargs, *rest, **others), f)
+        combined = lift_old_names(original(f, args, kwargs, *rest, **others), f)
         if not isinstance(combined, dict):
             return combined
         given = [name for name in kwargs or {} if name in combined]
@@ -36,7 +36,7 @@ SPECS = (
     PatchingSpec(
         id="torch-export-argument-order",
         targets=("torch.export._trace:_combine_args",),
-        replacement=f"{__name__}:in_order_of_call",
+        replacement=f"{__name__}:patch_combine_args",
         requires=("torch>=2.6,<2.8",),
         reason="Keyword arguments in another order than the signature's get the shapes of each other: no graph.",
         upstream=(

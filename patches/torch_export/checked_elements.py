@@ -15,8 +15,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def asking_for_truths(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that decomposes a program, made to compare no truth with 1."""
+def patch_decompose_exported_program(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the function that decomposes a program compare no truth with 1."""
 
     def decompose(ep: Any, *args: Any, **kwargs: Any) -> Any:
         _simplify(ep.graph_module)
@@ -49,7 +49,7 @@ SPECS = (
     PatchingSpec(
         id="torch-export-checked-elements",
         targets=("torch.export.exported_program:_decompose_exported_program",),
-        replacement=f"{__name__}:asking_for_truths",
+        replacement=f"{__name__}:patch_decompose_exported_program",
         requires=("torch>=2.7,<2.10",),
         reason="A program that checks the elements of a tensor cannot be decomposed: no graph.",
         upstream=(

@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_buffers(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_gather_constant_attrs` made to gather attributes that are the same tensors as buffers."""
+def patch_gather_constant_attrs(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_gather_constant_attrs` gather attributes that are the same tensors as buffers."""
 
     def _gather_constant_attrs(m: Any) -> Any:
         found = original(m)
@@ -40,7 +40,7 @@ SPECS = (
     PatchingSpec(
         id="torch-export-constant-names",
         targets=("torch._export.non_strict_utils:_gather_constant_attrs",),
-        replacement=f"{__name__}:with_buffers",
+        replacement=f"{__name__}:patch_gather_constant_attrs",
         requires=("torch>=2.6,<2.7",),
         reason="A constant that is also a buffer takes the name of another one: no file, or wrong.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.6.0/torch/_export/passes/lift_constants_pass.py",),

@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_true_division(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `get_fast_op_impls` whose division of integers is no short cut."""
+def patch_get_fast_op_impls(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Take the short cut for the division of integers out of `get_fast_op_impls`."""
     known: dict[Any, Any] = {}
 
     def get_fast_op_impls() -> Any:
@@ -53,7 +53,7 @@ SPECS = (
     PatchingSpec(
         id="torch-fake-integer-division",
         targets=("torch._subclasses.fake_tensor:get_fast_op_impls",),
-        replacement=f"{__name__}:with_true_division",
+        replacement=f"{__name__}:patch_get_fast_op_impls",
         requires=("torch>=2.6,<2.8",),
         reason="Fake tensors divide integers to an integer, where sizes are symbolic: no file, or wrong types.",
         upstream=(

@@ -17,8 +17,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def without_cache(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `FakeTensorMode.__init__` made to switch the cache off in modes that are made for an export."""
+def patch_fake_tensor_mode_init(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `FakeTensorMode.__init__` switch the cache off in modes that are made for an export."""
 
     def initialize(self: Any, *args: Any, export: bool = False, **kwargs: Any) -> None:
         original(self, *args, export=export, **kwargs)
@@ -32,7 +32,7 @@ def _spec(spec_id: str, requires: str, what: str, proof: str) -> PatchingSpec:
     return PatchingSpec(
         id=spec_id,
         targets=("torch._subclasses.fake_tensor:FakeTensorMode.__init__",),
-        replacement=f"{__name__}:without_cache",
+        replacement=f"{__name__}:patch_fake_tensor_mode_init",
         requires=(requires,),
         reason=f"The FakeTensor cache compares sizes that the graph has not seen, as {what}: no graph.",
         upstream=("https://github.com/pytorch/pytorch/issues/163713",),

@@ -16,8 +16,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def thawed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `FunctionalTensorMode.__torch_dispatch__`, made not to freeze what has another dtype than before."""
+def patch_functional_tensor_dispatch(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep `FunctionalTensorMode.__torch_dispatch__` from freezing what has another dtype than before."""
     import torch
 
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -65,7 +65,7 @@ SPECS = (
     PatchingSpec(
         id="torch-export-frozen-copies",
         targets=("torch._subclasses.functional_tensor:FunctionalTensorMode.__torch_dispatch__",),
-        replacement=f"{__name__}:thawed",
+        replacement=f"{__name__}:patch_functional_tensor_dispatch",
         requires=("torch>=2.6,<2.8",),
         reason="What `Tensor.to` returns cannot be written to: no graph.",
         upstream=(

@@ -17,8 +17,8 @@ from exportcompat.registry import PatchingSpec
 _SOURCE = re.compile(r"L\['(?P<root>\w+)'\]\[(?:(?P<index>\d+)|'(?P<name>\w+)')\]")
 
 
-def with_names_of_placeholders(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_convert_guards_code_to_fn` made to take conditions with the names of the signature."""
+def patch_convert_guards_code_to_fn(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_convert_guards_code_to_fn` take conditions with the names of the signature."""
 
     def _convert_guards_code_to_fn(guards_code: Any, paths_of_placeholders: Any) -> Any:
         roots = {str(path[0].key) for path in paths_of_placeholders}
@@ -41,7 +41,7 @@ SPECS = (
     PatchingSpec(
         id="torch-export-guard-names",
         targets=("torch.export._unlift:_convert_guards_code_to_fn",),
-        replacement=f"{__name__}:with_names_of_placeholders",
+        replacement=f"{__name__}:patch_convert_guards_code_to_fn",
         requires=("torch>=2.9,<2.10",),
         reason="Conditions on arguments behind *args or **kwargs have names that the graph does not know: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.9.1/torch/export/_unlift.py",),

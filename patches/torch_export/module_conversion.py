@@ -16,8 +16,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_nothing_converted(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `Module.to` made to do nothing for a traced module that is converted already."""
+def patch_module_to(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `Module.to` do nothing for a traced module that is converted already."""
 
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         import torch
@@ -43,7 +43,7 @@ SPECS = (
     PatchingSpec(
         id="torch-module-conversion",
         targets=("torch.nn.modules.module:Module.to",),
-        replacement=f"{__name__}:with_nothing_converted",
+        replacement=f"{__name__}:patch_module_to",
         requires=("torch>=2.8",),
         reason="A module that forward converts to the type that it has cannot be traced: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/modules/module.py",),

@@ -12,35 +12,32 @@ Can go: when `torch.export` restores every attribute of every module.
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.patches.toolkit.module_state import kept
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.module_state import preserved
+from exportcompat.patches.toolkit.records import source, variants
 
 
-def with_state_kept(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `original` made to leave every module of the exported model as it was."""
+def patch_trace_export(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_export` leave every module of the exported model as it was."""
 
     def _export(mod: Any, *args: Any, **kwargs: Any) -> Any:
-        with kept(mod):
+        with preserved(mod):
             return original(mod, *args, **kwargs)
 
     return _export
 
 
-def _variant(releases: str, proof: str) -> PatchingSpec:
-    return PatchingSpec(
-        id="torch-export-module-state",
-        targets=("torch.export._trace:_export",),
-        replacement=f"{__name__}:with_state_kept",
-        requires=(f"torch{releases}",),
-        reason="What forward stores on its module while it is traced stays there: later eager calls are wrong.",
-        upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/modeling_rope_utils.py",),
-        proofs=(proof,),
-        kind="wrap",
-    )
-
-
-SPECS = (
-    # To 2.9 `torch-export-new-attributes` takes the mark of a hook away, but not the hook: it would be installed twice.
-    _variant(">=2.6,<2.10", "hooking_gpt"),
-    _variant(">=2.10", "stateful_gpt"),
+SPECS = variants(
+    {
+        "id": "torch-export-module-state",
+        "targets": ("torch.export._trace:_export",),
+        "replacement": f"{__name__}:patch_trace_export",
+        "reason": "What forward stores on its module while it is traced stays there: later eager calls are wrong.",
+        "upstream": (source("modeling_rope_utils.py", "v5.23.0"),),
+        "kind": "wrap",
+    },
+    {
+        # To 2.9 `torch-export-new-attributes` takes a hook's mark away, but not the hook: it would be installed twice.
+        "torch>=2.6,<2.10": {"proofs": ("hooking_gpt",)},
+        "torch>=2.10": {"proofs": ("stateful_gpt",)},
+    },
 )

@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def without_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_export_to_aten_ir`, which makes a program for inference, made to detach the examples of inputs."""
+def patch_export_to_aten_ir(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Detach the examples of inputs in `_export_to_aten_ir`, which makes a program for inference."""
     import torch
     from torch.utils._pytree import tree_map_only
 
@@ -30,7 +30,7 @@ SPECS = (
     PatchingSpec(
         id="torch-export-mutated-inputs",
         targets=("torch.export._trace:_export_to_aten_ir",),
-        replacement=f"{__name__}:without_gradients",
+        replacement=f"{__name__}:patch_export_to_aten_ir",
         requires=("torch>=2.6,<2.9",),
         reason="A cache that copies its states in place is refused when operators are decomposed: no graph.",
         upstream=(

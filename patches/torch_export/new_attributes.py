@@ -16,8 +16,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def given_back(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_detect_attribute_assignment` made to give attributes back, and to warn of those that are tensors."""
+def patch_detect_attribute_assignment(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_detect_attribute_assignment` give attributes back and warn of those that are tensors."""
     from exportcompat.patches.toolkit.module_state import give_back
 
     @contextmanager
@@ -48,7 +48,7 @@ SPECS = (
     PatchingSpec(
         id="torch-export-new-attributes",
         targets=("torch.export._trace:_detect_attribute_assignment",),
-        replacement=f"{__name__}:given_back",
+        replacement=f"{__name__}:patch_detect_attribute_assignment",
         requires=("torch>=2.6,<2.10",),
         reason="What forward stores on the model changes its structure, which torch refuses: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.6.0/torch/_functorch/aot_autograd.py",),

@@ -13,8 +13,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def detached(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_assign_attr` made to take the kind at its word."""
+def patch_assign_attr(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_assign_attr` take the kind at its word."""
     import torch
 
     def _assign_attr(from_obj: Any, to_module: Any, target: str, attr_kind: Any, *args: Any, **kwargs: Any) -> None:
@@ -28,7 +28,7 @@ SPECS = (
     PatchingSpec(
         id="torch-export-parameter-buffer",
         targets=("torch.export._unlift:_assign_attr",),
-        replacement=f"{__name__}:detached",
+        replacement=f"{__name__}:patch_assign_attr",
         requires=("torch>=2.6",),
         reason="A buffer that is a Parameter is put back twice when a program is decomposed: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/export/_unlift.py",),

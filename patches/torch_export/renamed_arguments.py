@@ -14,19 +14,19 @@ from types import FunctionType
 from typing import Any
 
 from exportcompat.patches.toolkit.cache_names import CACHES
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
 
-def with_old_names(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_combine_args` made to put what was given by an old name beside the other arguments."""
+def patch_combine_args(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_combine_args` put what was given by an old name beside the other arguments."""
 
     def _combine_args(f: Any, args: Any, kwargs: Any, *rest: Any, **others: Any) -> Any:
-        return beside(original(f, args, kwargs, *rest, **others), f)
+        return lift_old_names(original(f, args, kwargs, *rest, **others), f)
 
     return _combine_args
 
 
-def beside(combined: Any, model: Any) -> Any:
+def lift_old_names(combined: Any, model: Any) -> Any:
     """Return bound arguments of a model with those that have an old name beside the others, not behind `**`."""
     found = [name for name in old_names(getattr(model, "forward", model)) if name not in combined]
     for variable in [name for name, value in combined.items() if isinstance(value, dict)] if found else ():
@@ -41,7 +41,7 @@ def beside(combined: Any, model: Any) -> Any:
 
 def old_names(function: Any) -> list[str]:
     """Return the names of a cache that `deprecate_kwarg` of transformers makes a function take in place of others."""
-    names = [_kept(item).get("old_name") for item in _chain(function)]
+    names = [_closure_values(item).get("old_name") for item in _chain(function)]
     return [name for name in names if name in CACHES]
 
 
@@ -54,7 +54,7 @@ def _chain(function: Any) -> Iterator[FunctionType]:
         function = getattr(function, "__wrapped__", None)
 
 
-def _kept(function: FunctionType) -> dict[str, Any]:
+def _closure_values(function: FunctionType) -> dict[str, Any]:
     """Return what a function has from where it was made, by name."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
     return {name: cell.cell_contents for name, cell in cells if name == "old_name"}
@@ -63,21 +63,20 @@ def _kept(function: FunctionType) -> dict[str, Any]:
 _COMBINED = ("torch.export.dynamic_shapes:_combine_args", "torch._export.non_strict_utils:_combine_args")
 
 
-def _variant(releases: str, targets: tuple[str, ...]) -> PatchingSpec:
-    return PatchingSpec(
-        id="torch-export-renamed-arguments",
-        targets=targets,
-        replacement=f"{__name__}:with_old_names",
-        requires=("transformers>=5.24", f"torch{releases}"),
-        reason="A cache that is given by its old name is behind **kwargs, where torch does not look for it: no graph.",
-        upstream=("https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/utils/deprecation.py",),
-        proofs=("llama_old_name", "mamba_old_name"),
-        kind="wrap",
-    )
+_REASON = "A cache that is given by its old name is behind **kwargs, where torch does not look for it: no graph."
 
-
-SPECS = (
-    # To 2.7 `torch-export-argument-order` does it for the third place.
-    _variant(">=2.6,<2.8", _COMBINED),
-    _variant(">=2.8,<2.14", (*_COMBINED, "torch.export._trace:_combine_args")),
+SPECS = variants(
+    {
+        "id": "torch-export-renamed-arguments",
+        "replacement": f"{__name__}:patch_combine_args",
+        "reason": _REASON,
+        "upstream": (source("utils/deprecation.py", "v5.24.0"),),
+        "proofs": ("llama_old_name", "mamba_old_name"),
+        "kind": "wrap",
+    },
+    {
+        # To 2.7 `torch-export-argument-order` does it for the third place.
+        ("transformers>=5.24", "torch>=2.6,<2.8"): {"targets": _COMBINED},
+        ("transformers>=5.24", "torch>=2.8,<2.14"): {"targets": (*_COMBINED, "torch.export._trace:_combine_args")},
+    },
 )

@@ -19,11 +19,11 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_extremes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that makes a graph, by tracing or from another graph, made to keep `min` and `max` of sizes."""
+def patch_graph_capture(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that makes a graph, by tracing or from another graph, keep `min` and `max` of sizes."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        with _kept():
+        with _symbolic_extremes():
             return original(*args, **kwargs)
 
     return function
@@ -34,7 +34,7 @@ _EXPORTS: list[Callable[[], None]] = []
 
 
 @contextmanager
-def _kept() -> Iterator[None]:
+def _symbolic_extremes() -> Iterator[None]:
     """Put `min` and `max` of sizes in place of Python's, until the last of several exports ends."""
     with _LOCK:
         _EXPORTS.append(_EXPORTS[0] if _EXPORTS else _replaced())
@@ -91,7 +91,7 @@ SPECS = (
             "torch.export._trace:_non_strict_export",
             "torch.export.exported_program:ExportedProgram.run_decompositions",
         ),
-        replacement=f"{__name__}:with_extremes",
+        replacement=f"{__name__}:patch_graph_capture",
         requires=("torch>=2.6,<2.8",),
         reason="`min` and `max` of sizes are what they are in the sample: wrong numbers, or a graph that stops.",
         upstream=(

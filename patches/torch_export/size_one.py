@@ -21,8 +21,8 @@ from exportcompat.registry import PatchingSpec
 _FACTOR = 3
 
 
-def with_larger_sample(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `torch.export.export` made to enlarge a sample in which a dynamic axis has size 1."""
+def patch_torch_export(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `torch.export.export` enlarge a sample in which a dynamic axis has size 1."""
 
     def export(mod: Any, args: Any, kwargs: Any = None, *rest: Any, dynamic_shapes: Any = None, **others: Any) -> Any:
         args, kwargs = _enlarged(mod, args, kwargs, dynamic_shapes)
@@ -91,7 +91,7 @@ SPECS = (
     PatchingSpec(
         id="torch-export-size-one",
         targets=("torch.export:export",),
-        replacement=f"{__name__}:with_larger_sample",
+        replacement=f"{__name__}:patch_torch_export",
         requires=("torch>=2.6",),
         reason="A dynamic axis of size 1 in the sample (batch 1, one token) becomes a constant: no graph, or wrong.",
         upstream=(

@@ -15,17 +15,17 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def clamped(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_compute_slice_index` made to answer where the comparison with the size is open."""
+def patch_compute_slice_index(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_compute_slice_index` answer where the comparison with the size is open."""
 
     def _compute_slice_index(size: Any, index: Any) -> Any:
         found = original(size, index)
-        return _within(size, index) if found is None else found
+        return _clamped(size, index) if found is None else found
 
     return _compute_slice_index
 
 
-def _within(size: Any, index: Any) -> Any:
+def _clamped(size: Any, index: Any) -> Any:
     import torch
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
@@ -38,7 +38,7 @@ SPECS = (
     PatchingSpec(
         id="torch-slice-bounds",
         targets=("torch._subclasses.fake_impls:_compute_slice_index",),
-        replacement=f"{__name__}:clamped",
+        replacement=f"{__name__}:patch_compute_slice_index",
         requires=("torch>=2.10,<2.12",),
         reason="A mask that is cut to a symbolic length gets an unknown size, at which attention stops: no graph.",
         upstream=(

@@ -16,8 +16,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_named_arguments(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_get_range_constraints` made to know the arguments behind `**` by name."""
+def patch_get_range_constraints(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_get_range_constraints` know the arguments behind `**` by name."""
 
     def _get_range_constraints(
         mod: Any, export_artifact: Any, args: Any, kwargs: Any, dynamic_shapes: Any, *rest: Any, **others: Any
@@ -50,7 +50,7 @@ SPECS = (
     PatchingSpec(
         id="torch-export-var-keyword",
         targets=("torch.export._trace:_get_range_constraints",),
-        replacement=f"{__name__}:with_named_arguments",
+        replacement=f"{__name__}:patch_get_range_constraints",
         requires=("torch>=2.8,<2.14",),
         reason="Arguments that reach forward through **kwargs cannot have dynamic shapes: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/export/_trace.py",),

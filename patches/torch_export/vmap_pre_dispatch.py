@@ -15,8 +15,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def recorded_below(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `vmap_impl` made to record what functorch makes of its function."""
+def patch_vmap_impl(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `vmap_impl` record what functorch makes of its function."""
 
     def vmap_impl(*args: Any, **kwargs: Any) -> Any:
         # torch may be imported inside the scope, and these cannot be before it is whole.
@@ -38,7 +38,7 @@ SPECS = (
     PatchingSpec(
         id="torch-vmap-pre-dispatch",
         targets=("torch._functorch.apis:vmap_impl",),
-        replacement=f"{__name__}:recorded_below",
+        replacement=f"{__name__}:patch_vmap_impl",
         requires=("torch>=2.6,<2.9",),
         reason="What torch.vmap does is recorded before its axes are known, as in masks made by vmap: no graph.",
         upstream=(

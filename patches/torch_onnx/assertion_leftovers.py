@@ -15,8 +15,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_leftovers(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the pass that removes assertions made to remove what they alone have asked for."""
+def patch_remove_assertion_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the pass that removes assertions remove what they alone have asked for."""
 
     def remove_assertion_nodes(graph_module: Any) -> Any:
         module = original(graph_module)
@@ -51,7 +51,7 @@ def _spec(name: str, releases: str, version: str, reason: str, *proofs: str) -> 
     return PatchingSpec(
         id=name,
         targets=("torch.onnx._internal.exporter._fx_passes:remove_assertion_nodes",),
-        replacement=f"{__name__}:with_leftovers",
+        replacement=f"{__name__}:patch_remove_assertion_nodes",
         requires=(f"torch{releases}",),
         reason=f"What a removed {reason} stays in the graph, and has no operator in ONNX: no graph.",
         upstream=(f"https://github.com/pytorch/pytorch/blob/v{version}/torch/onnx/_internal/exporter/_fx_passes.py",),

@@ -17,8 +17,8 @@ from exportcompat.registry import PatchingSpec
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def with_names(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the exporter's `export` made to take names of axes."""
+def patch_exporter_export(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the exporter's `export` take names of axes."""
     from torch.export import Dim
     from torch.utils._pytree import tree_map_only
 
@@ -93,7 +93,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-axis-names",
         targets=("torch.onnx._internal.exporter._core:export",),
-        replacement=f"{__name__}:with_names",
+        replacement=f"{__name__}:patch_exporter_export",
         requires=("torch>=2.6,<2.7", "onnxscript>=0.1"),
         reason="dynamic_shapes takes no names of axes, and the file has none: no graph, or one without dynamic axes.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.7.1/torch/onnx/_internal/exporter/_dynamic_shapes.py",),

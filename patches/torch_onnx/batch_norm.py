@@ -13,8 +13,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_one_output(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that makes a node, made to give one output to batch normalization outside of training."""
+def patch_construct_node(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the function that makes a node give one output to batch normalization outside of training."""
 
     def _construct_node(signature: Any, named_inputs: Any, named_attrs: Any, *args: Any, **kwargs: Any) -> Any:
         is_normalization = (signature.domain, signature.name) == ("", "BatchNormalization")
@@ -29,7 +29,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-batch-norm",
         targets=("torch.onnx._internal.exporter._building:_construct_node",),
-        replacement=f"{__name__}:with_one_output",
+        replacement=f"{__name__}:patch_construct_node",
         requires=("torch>=2.6,<2.7", "onnxscript>=0.1"),
         reason="Batch normalization gets the outputs that it has in training: no graph.",
         upstream=(

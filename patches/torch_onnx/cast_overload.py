@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def of_operators_alone(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_OpTraceDispatchMode.__torch_dispatch__` made to note no question about a tensor."""
+def patch_op_trace_dispatch(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_OpTraceDispatchMode.__torch_dispatch__` note no question about a tensor."""
 
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.namespace == "prim":
@@ -29,7 +29,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-cast-overload",
         targets=("torch.onnx._internal.fx.passes.type_promotion:_OpTraceDispatchMode.__torch_dispatch__",),
-        replacement=f"{__name__}:of_operators_alone",
+        replacement=f"{__name__}:patch_op_trace_dispatch",
         requires=("torch>=2.6,<2.13",),
         reason="The pass that inserts casts takes prim.device for an operator: no graph of a weight plus an integer.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.12.1/torch/onnx/_internal/fx/passes/type_promotion.py",),

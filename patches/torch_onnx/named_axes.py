@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def dynamic(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `convert_str_to_export_dim`, made to take names for dynamic axes."""
+def patch_convert_str_to_export_dim(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `convert_str_to_export_dim` take names for dynamic axes."""
     import torch
     from torch.utils._pytree import tree_map_only
 
@@ -32,7 +32,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-named-axes",
         targets=("torch.onnx._internal.exporter._dynamic_shapes:convert_str_to_export_dim",),
-        replacement=f"{__name__}:dynamic",
+        replacement=f"{__name__}:patch_convert_str_to_export_dim",
         requires=("torch>=2.7,<2.8",),
         reason="An axis that has a name, and size 1 in the sample, becomes a constant: every other size is refused.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.8.0/torch/onnx/_internal/exporter/_dynamic_shapes.py",),

@@ -13,8 +13,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def where_named(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `_rename_dynamic_shapes_with_model_inputs`, made to leave what does not have the names of the inputs."""
+def patch_rename_dynamic_shapes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `_rename_dynamic_shapes_with_model_inputs` leave what does not have the names of the inputs."""
 
     def rename(model: Any, *, dynamic_shapes: Any, input_names: Sequence[str]) -> Any:
         if isinstance(dynamic_shapes, dict) and not dynamic_shapes.keys() >= set(input_names):
@@ -28,7 +28,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-renamed-shapes",
         targets=("torch.onnx._internal.exporter._compat:_rename_dynamic_shapes_with_model_inputs",),
-        replacement=f"{__name__}:where_named",
+        replacement=f"{__name__}:patch_rename_dynamic_shapes",
         requires=("torch>=2.6,<2.7",),
         reason="dynamic_shapes are renamed where a model has as many inputs as forward has arguments: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.6.0/torch/onnx/_internal/exporter/_compat.py",),

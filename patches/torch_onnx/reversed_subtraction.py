@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_tensors_first(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the pass that promotes types, made to replace numbers that something is subtracted from before."""
+def patch_insert_type_promotion_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the pass that promotes types replace numbers that something is subtracted from before."""
 
     def insert_type_promotion_nodes(graph_module: Any) -> Any:
         for module in graph_module.modules():
@@ -46,7 +46,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-reversed-subtraction",
         targets=("torch.onnx._internal.exporter._fx_passes:insert_type_promotion_nodes",),
-        replacement=f"{__name__}:with_tensors_first",
+        replacement=f"{__name__}:patch_insert_type_promotion_nodes",
         requires=("torch>=2.13",),
         reason="A number minus a tensor of integers stops the pass that promotes types: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/fx/passes/type_promotion.py",),

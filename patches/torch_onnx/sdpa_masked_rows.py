@@ -13,11 +13,11 @@ Can go: when onnxscript zeroes them itself.
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import variants
 
 
-def zero_without_keys(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `scaled_dot_product_attention` made to give 0 for rows without any key while it is traced.
+def patch_scaled_dot_product_attention(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `scaled_dot_product_attention` give 0 for rows without any key while it is traced.
 
     A mask that is learned loses its gradient: with one torch records another kernel, whose output has another layout
     than what the graph is decomposed to (`Cannot view a tensor`, as for Doge).
@@ -40,8 +40,8 @@ def zero_without_keys(original: Callable[..., Any]) -> Callable[..., Any]:
     return scaled_dot_product_attention
 
 
-def zero_in_any_batch(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same for a torch that asks with a mask whether there is one sequence, which may be data."""
+def patch_attention_of_any_batch(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same for a torch that asks with a mask whether there is one sequence, which may be data."""
 
     def scaled_dot_product_attention(
         query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any
@@ -50,7 +50,7 @@ def zero_in_any_batch(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(query, key, value, attn_mask, *args, **kwargs)
         return _attention(query, key, value, attn_mask, kwargs.get("scale"))
 
-    return zero_without_keys(scaled_dot_product_attention)
+    return patch_scaled_dot_product_attention(scaled_dot_product_attention)
 
 
 def _attention(query: Any, key: Any, value: Any, mask: Any, scale: float | None) -> Any:
@@ -74,20 +74,19 @@ def _is_counted(query: Any) -> bool:
     return bool(query.dim() == 4 and free_unbacked_symbols(query.shape[0]))
 
 
-def _spec(releases: str, replacement: str, *proofs: str) -> PatchingSpec:
-    return PatchingSpec(
-        id="torch-sdpa-masked-rows",
-        targets=("torch.nn.functional:scaled_dot_product_attention",),
-        replacement=f"{__name__}:{replacement}",
-        requires=(f"torch{releases}",),
-        reason="Rows of padded tokens, which may attend to nothing, are 0 in eager attention and not in ONNX.",
-        upstream=("https://github.com/pytorch/pytorch/issues/103749",),
-        proofs=proofs,
-        kind="wrap",
-    )
-
-
-SPECS = (
-    _spec(">=2.6,<2.13", "zero_in_any_batch", "llama", "idefics3"),
-    _spec(">=2.13", "zero_without_keys", "llama"),
+SPECS = variants(
+    {
+        "id": "torch-sdpa-masked-rows",
+        "targets": ("torch.nn.functional:scaled_dot_product_attention",),
+        "reason": "Rows of padded tokens, which may attend to nothing, are 0 in eager attention and not in ONNX.",
+        "upstream": ("https://github.com/pytorch/pytorch/issues/103749",),
+        "kind": "wrap",
+    },
+    {
+        "torch>=2.6,<2.13": {
+            "replacement": f"{__name__}:patch_attention_of_any_batch",
+            "proofs": ("llama", "idefics3"),
+        },
+        "torch>=2.13": {"replacement": f"{__name__}:patch_scaled_dot_product_attention", "proofs": ("llama",)},
+    },
 )

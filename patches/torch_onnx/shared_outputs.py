@@ -13,8 +13,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_copies(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the pass that renames outputs, made to give each of them a value of its own before."""
+def patch_rename_outputs(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the pass that renames outputs give each of them a value of its own before."""
 
     def rename_outputs(model: Any, new_names: Sequence[str]) -> Any:
         taken = list(model.graph.inputs)
@@ -41,7 +41,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-shared-outputs",
         targets=("torch.onnx._internal.exporter._ir_passes:rename_outputs",),
-        replacement=f"{__name__}:with_copies",
+        replacement=f"{__name__}:patch_rename_outputs",
         requires=("torch>=2.6,<2.11", "onnxscript>=0.1"),
         reason="An output that is an input takes its name away: wrong names.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.10.0/torch/onnx/_internal/exporter/_ir_passes.py",),

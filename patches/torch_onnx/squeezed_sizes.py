@@ -13,8 +13,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_ones_squeezed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that decomposes a program, made to correct each `squeeze` of what comes out."""
+def patch_decompose_with_registry(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the function that decomposes a program correct each `squeeze` of what comes out."""
 
     def decompose_with_registry(exported_program: Any, registry: Any) -> Any:
         program = original(exported_program, registry)
@@ -47,7 +47,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-squeezed-sizes",
         targets=("torch.onnx._internal.exporter._fx_passes:decompose_with_registry",),
-        replacement=f"{__name__}:with_ones_squeezed",
+        replacement=f"{__name__}:patch_decompose_with_registry",
         requires=("torch>=2.6",),
         reason="A squeeze of an axis that is not 1 becomes one that ONNX Runtime refuses: a file that does not load.",
         upstream=("https://github.com/microsoft/onnxscript/blob/main/onnxscript/function_libs/torch_lib/ops/core.py",),

@@ -12,8 +12,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_symbolic_operators(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `ONNXRegistry.get_decomps`, made to know operators on sizes."""
+def patch_get_decomps(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `ONNXRegistry.get_decomps` know operators on sizes."""
     from ._symbolic_operators import FUNCTIONS
 
     def get_decomps(self: Any, target: Any) -> Any:
@@ -30,7 +30,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-symbolic-operators",
         targets=("torch.onnx._internal.exporter._registration:ONNXRegistry.get_decomps",),
-        replacement=f"{__name__}:with_symbolic_operators",
+        replacement=f"{__name__}:patch_get_decomps",
         requires=("torch>=2.6,<2.8", "onnxscript>=0.1"),
         reason="Operators on sizes have no ONNX function: no graph.",
         upstream=(

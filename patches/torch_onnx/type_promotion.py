@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def with_python_dispatcher(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `run_node` made to run a node with the dispatcher for Python."""
+def patch_run_node(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `run_node` run a node with the dispatcher for Python."""
 
     def run_node(self: Any, node: Any) -> Any:
         from torch._dispatch.python import enable_python_dispatcher
@@ -30,7 +30,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-type-promotion",
         targets=("torch.onnx._internal.fx.passes.type_promotion:_TypePromotionInterpreter.run_node",),
-        replacement=f"{__name__}:with_python_dispatcher",
+        replacement=f"{__name__}:patch_run_node",
         requires=("torch>=2.6,<2.7",),
         reason="The pass that inserts casts cannot run what has symbolic sizes, as baddbmm of BLOOM: no graph.",
         upstream=(

@@ -16,8 +16,8 @@ from exportcompat.registry import PatchingSpec
 _INSTEAD = {"bool": "uint8", "int16": "int32"}
 
 
-def with_types_that_run(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that prepares a program for the translation, made to correct types that are chosen from."""
+def patch_prepare_exported_program(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the function that prepares a program for the translation correct types that are chosen from."""
 
     def prepare(exported_program: Any, *, registry: Any) -> Any:
         program = original(exported_program, registry=registry)
@@ -70,7 +70,7 @@ SPECS = (
     PatchingSpec(
         id="torch-onnx-where-types",
         targets=("torch.onnx._internal.exporter._core:_prepare_exported_program_for_export",),
-        replacement=f"{__name__}:with_types_that_run",
+        replacement=f"{__name__}:patch_prepare_exported_program",
         requires=("torch>=2.6",),
         reason="A choice between booleans becomes one that ONNX Runtime has no kernel for: a file that does not load.",
         upstream=(

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ._grid_methods import in_graph
-from ._patch_coordinates import find_places
-from ._segment_attention import masked
+from ._grid_methods import patch_grid_method
+from ._patch_coordinates import find_patch_coordinates
+from ._segment_attention import patch_segment_attention
 from ._tower_context import patch_count
 
 
-def from_sizes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of a tower, its embeddings or its attention, `rot_pos_emb`, or what makes a mask.
+def patch_glm4v_vision(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute `forward` of GLM-4V's vision encoder, embeddings or attention, or another method, from sizes.
 
     Each is made to use no loop.
     """
@@ -22,25 +22,25 @@ def from_sizes(original: Callable[..., Any]) -> Callable[..., Any]:
     if original.__name__ == "rot_pos_emb":
         return _positions(original)
     if "grid_thw" in parameters:
-        return _tower(original)
-    return _embeddings(original) if "lengths" in parameters else masked(original)
+        return _vision_encoder(original)
+    return _embeddings(original) if "lengths" in parameters else patch_segment_attention(original)
 
 
 def _positions(original: Callable[..., Any]) -> Callable[..., Any]:
-    angles = in_graph(original)
+    angles = patch_grid_method(original)
 
     def rot_pos_emb(self: Any, grid_thw: Any) -> Any:
         count = patch_count()
         if count is None:
             return original(self, grid_thw)
-        places = find_places(grid_thw, count, self.spatial_merge_size)
+        places = find_patch_coordinates(grid_thw, count, self.spatial_merge_size)
         return angles(self, grid_thw), torch.stack([places.row, places.column], -1)
 
     return rot_pos_emb
 
 
-def _tower(original: Callable[..., Any]) -> Callable[..., Any]:
-    inner = in_graph(original)
+def _vision_encoder(original: Callable[..., Any]) -> Callable[..., Any]:
+    inner = patch_grid_method(original)
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         with _Unlisted():
@@ -53,7 +53,7 @@ def _embeddings(original: Callable[..., Any]) -> Callable[..., Any]:
     def forward(self: Any, embeddings: Any, lengths: Any, image_shapes: Any, h_coords: Any, w_coords: Any) -> Any:
         if (count := patch_count()) is not None:
             # As one image, whose height and width are those of the image of each patch.
-            image_shapes = image_shapes[find_places(image_shapes, count).image].T[None]
+            image_shapes = image_shapes[find_patch_coordinates(image_shapes, count).image].T[None]
             lengths = (1,)
         return original(self, embeddings, lengths, image_shapes, h_coords, w_coords)
 

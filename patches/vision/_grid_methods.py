@@ -9,12 +9,12 @@ from torch.overrides import TorchFunctionMode
 
 from exportcompat.patches.toolkit.tracing import is_traced
 
-from ._patch_coordinates import corners, find_places, frame_ends, frame_lengths, window_order
+from ._patch_coordinates import corners, find_patch_coordinates, frame_ends, frame_lengths, window_order
 from ._tower_context import counting, patch_count
 
 
-def in_graph(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a tower's `forward`, or one of the methods and functions that it computes with, made to use no loop.
+def patch_grid_method(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute a vision encoder's `forward`, or a method or function that it uses, without a loop.
 
     Other methods, which happen to mention such a function, are returned as they are.
     """
@@ -22,7 +22,7 @@ def in_graph(original: Callable[..., Any]) -> Callable[..., Any]:
     return original if factory is None else factory(original)
 
 
-def _tower(original: Callable[..., Any]) -> Callable[..., Any]:
+def _vision_encoder(original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
     if not any(name.endswith("grid_thw") for name in signature.parameters):
         return original
@@ -58,7 +58,7 @@ def _method(compute: Callable[..., Any]) -> Callable[..., Any]:
 
 def _angles(self: Any, sizes: Any, count: Any) -> Any:
     """Return the rotary angles of rows and columns, `(patches, head_dim / 2)`."""
-    places, frequencies = find_places(sizes, count, self.spatial_merge_size), self.rotary_pos_emb.inv_freq
+    places, frequencies = find_patch_coordinates(sizes, count, self.spatial_merge_size), self.rotary_pos_emb.inv_freq
     positions = torch.stack([places.row, places.column], -1).to(frequencies.dtype)
     return (positions[:, :, None] * frequencies).flatten(1)
 
@@ -104,7 +104,7 @@ def _ends_of_frames(count: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _positions(count: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    places = find_places(given["grid_thw"], count, given["spatial_merge_size"])
+    places = find_patch_coordinates(given["grid_thw"], count, given["spatial_merge_size"])
     frame = [places.frame] if given.get("include_temporal") else []
     return {"position_ids": torch.stack([*frame, places.row, places.column], -1)}
 
@@ -156,7 +156,7 @@ class _PerPatch(TorchFunctionMode):  # type: ignore[misc]
 
     def __init__(self, sizes: Any, count: Any) -> None:
         super().__init__()
-        self._image = find_places(sizes, count).image
+        self._image = find_patch_coordinates(sizes, count).image
         self._count = count
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -168,7 +168,7 @@ class _PerPatch(TorchFunctionMode):  # type: ignore[misc]
 
 
 _FACTORIES: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "forward": _tower,
+    "forward": _vision_encoder,
     "rot_pos_emb": _method(_angles),
     "get_window_index": _method(_windows),
     "fast_pos_embed_interpolate": _method(_embeddings),

@@ -7,7 +7,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Places:
+class PatchCoordinates:
     """The place of each patch; every attribute is an int64 tensor `(patches,)`.
 
     Attributes:
@@ -29,7 +29,7 @@ class Places:
     rank: Any
 
 
-def find_places(sizes: Any, count: Any, merge: Any = 1) -> Places:
+def find_patch_coordinates(sizes: Any, count: Any, merge: Any = 1) -> PatchCoordinates:
     """Find the place of each patch; those that are merged follow each other.
 
     Args:
@@ -47,7 +47,7 @@ def find_places(sizes: Any, count: Any, merge: Any = 1) -> Places:
     per_row = width // merge
     row = block // per_row * merge + inside // merge
     column = block % per_row * merge + inside % merge
-    return Places(image, index // (height * width), row, column, height, width, rank)
+    return PatchCoordinates(image, index // (height * width), row, column, height, width, rank)
 
 
 def _images(sizes: Any, count: Any) -> Any:
@@ -64,12 +64,12 @@ def frame_lengths(sizes: Any, count: Any, is_clip: bool = False) -> Any:
     The sums are the ends of the frames, each of them as often as it has patches, so that their number needs no data.
 
     Args:
-        sizes: see `find_places`.
+        sizes: see `find_patch_coordinates`.
         count: the number of patches.
         is_clip: a video counts as one frame.
     """
     sizes = torch.stack([torch.ones_like(sizes[:, 0]), sizes[:, 0] * sizes[:, 1], sizes[:, 2]], 1) if is_clip else sizes
-    places = find_places(sizes, count)
+    places = find_patch_coordinates(sizes, count)
     return torch.where(places.rank == 0, places.height * places.width, 0)
 
 
@@ -82,7 +82,7 @@ def window_order(sizes: Any, count: Any, merge: int, side: int) -> tuple[Any, An
     """Return the order of merged patches in which those of a window follow each other.
 
     Args:
-        sizes: see `find_places`.
+        sizes: see `find_patch_coordinates`.
         count: the number of patches.
         merge: how many rows, and columns, are merged.
         side: how many merged patches a window has along each side; it has less at the edges of an image.
@@ -91,7 +91,9 @@ def window_order(sizes: Any, count: Any, merge: int, side: int) -> tuple[Any, An
         The merged patches in their new order, `(patches / merge**2,)`, and 0 and the end of the window of each of
         them, counted in patches, `(patches / merge**2 + 1,)`; int64.
     """
-    places = find_places(sizes // torch.tensor([1, merge, merge], device=sizes.device), count // (merge * merge))
+    places = find_patch_coordinates(
+        sizes // torch.tensor([1, merge, merge], device=sizes.device), count // (merge * merge)
+    )
     unit = torch.arange(count // (merge * merge), device=sizes.device)
     top, left = places.row // side * side, places.column // side * side
     rows = (places.height - top).clamp(max=side)
@@ -108,7 +110,7 @@ def corners(sizes: Any, count: Any, merge: int, side: int) -> tuple[Any, Any]:
     """Return from which places of a square table the embedding of each patch is mixed, and in which parts.
 
     Args:
-        sizes: see `find_places`.
+        sizes: see `find_patch_coordinates`.
         count: the number of patches.
         merge: how many rows, and columns, are merged.
         side: rows, and columns, of the table.
@@ -116,7 +118,7 @@ def corners(sizes: Any, count: Any, merge: int, side: int) -> tuple[Any, Any]:
     Returns:
         Places in the table, row by row, `(4, patches)`, int64, and weights, `(4, patches)`, float32.
     """
-    places = find_places(sizes, count, merge)
+    places = find_patch_coordinates(sizes, count, merge)
     (top, bottom, down) = _neighbours(places.row, places.height, side)
     (left, right, along) = _neighbours(places.column, places.width, side)
     rows, columns = torch.stack([top, top, bottom, bottom]), torch.stack([left, right, left, right])

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from exportcompat.patches.toolkit.patch_merging import cells_of
+from exportcompat.patches.toolkit.patch_merging import merged_patches
 from exportcompat.patches.toolkit.tracing import is_traced
 
 _BLANKS = 2
@@ -21,7 +21,7 @@ They are picked with the others and dropped by another pick, so that a number of
 
 
 @dataclass(frozen=True)
-class _Places:
+class _PatchCoordinates:
     """Where the patches within their images are, one image after the other; each tensor is `(patches,)`, int64.
 
     The blanks behind them are of image -1; `kept` has the places of all but the blanks.
@@ -33,7 +33,7 @@ class _Places:
     kept: torch.Tensor
 
 
-_CURRENT: ContextVar[_Places | None] = ContextVar("places", default=None)
+_CURRENT: ContextVar[_PatchCoordinates | None] = ContextVar("places", default=None)
 
 
 class _Side:
@@ -46,12 +46,12 @@ class _Side:
         return self._patches
 
 
-def packing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the tower's `forward`, or the function that makes its mask, made to know nothing of single images."""
-    return _masking(original) if original.__name__ == "generate_block_attention_mask" else _tower(original)
+def patch_pixtral_vision(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep a vision encoder's `forward`, or the function that makes its mask, from counting single images."""
+    return _masking(original) if original.__name__ == "generate_block_attention_mask" else _vision_encoder(original)
 
 
-def _tower(original: Callable[..., Any]) -> Callable[..., Any]:
+def _vision_encoder(original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -73,7 +73,7 @@ def _is_states(item: Any) -> bool:
 
 
 @contextmanager
-def _packed(tower: Any, pixels: Any, sizes: Any) -> Iterator[_Places]:
+def _packed(tower: Any, pixels: Any, sizes: Any) -> Iterator[_PatchCoordinates]:
     """Give the places of the patches within their images; meanwhile the tower's parts take and return those alone."""
     grid = tower.patch_conv(pixels.to(tower.patch_conv.weight.dtype))
     patches, places = _inside(grid, sizes // tower.patch_size)
@@ -98,7 +98,7 @@ def _unless_elsewhere(hook: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: None if _CURRENT.get() is None else hook(*args)
 
 
-def _inside(grid: Any, sizes: Any) -> tuple[Any, _Places]:
+def _inside(grid: Any, sizes: Any) -> tuple[Any, _PatchCoordinates]:
     """Return the patches within their images, `(1, channels, 1, patches)`, blanks behind them, and their places.
 
     Args:
@@ -114,14 +114,14 @@ def _inside(grid: Any, sizes: Any) -> tuple[Any, _Places]:
     patches = torch.nn.functional.pad(grid.permute(0, 2, 3, 1).flatten(0, 2), (0, 0, 0, _BLANKS))[index]
     image, row, column = (_padded(item, value)[index] for item, value in ((image, -1), (row, 0), (column, 0)))
     kept = _padded(is_inside, False)[index].nonzero().squeeze(1)
-    return patches.t()[None, :, None], _Places(image, row, column, kept)
+    return patches.t()[None, :, None], _PatchCoordinates(image, row, column, kept)
 
 
 def _padded(cells: Any, blank: Any) -> Any:
     return torch.nn.functional.pad(cells.flatten(), (0, _BLANKS), value=blank)
 
 
-def _positions(places: _Places, axes: int, width: int) -> Any:
+def _positions(places: _PatchCoordinates, axes: int, width: int) -> Any:
     """Return rows and columns, `(patches, 2)`, from 5.17 on; before, numbers in a square of `width` patches."""
     return torch.stack([places.row, places.column], -1) if axes == 2 else places.row * width + places.column
 
@@ -138,13 +138,13 @@ def _masking(original: Callable[..., Any]) -> Callable[..., Any]:
     return generate_block_attention_mask
 
 
-def merging_cells(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Mistral 3's merger of patches made to find the patches of all cells at once while it is traced."""
+def patch_patch_merger(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make Mistral 3's merger of patches find the patches of all cells at once while it is traced."""
 
     def forward(self: Any, image_features: Any, image_sizes: Any) -> Any:
         if not isinstance(image_sizes, torch.Tensor) or not is_traced(image_features):
             return original(self, image_features, image_sizes)
-        cells = cells_of(image_sizes // self.patch_size, self.spatial_merge_size, image_features.shape[0])
+        cells = merged_patches(image_sizes // self.patch_size, self.spatial_merge_size, image_features.shape[0])
         # The channels of a cell stand one behind the other, each with its patches.
         return self.merging_layer(image_features[cells].transpose(1, 2).flatten(1))
 

@@ -13,8 +13,8 @@ from ._patch_coordinates import segments
 from ._segment_batch import batch_of
 
 
-def masked(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of an attention, or what makes its mask, made not to loop over segments.
+def patch_segment_attention(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep `forward` of an attention, or what makes its mask, from looping over segments.
 
     Other methods are returned as they are.
     """
@@ -25,7 +25,7 @@ def masked(original: Callable[..., Any]) -> Callable[..., Any]:
         if not is_traced(inputs_tensor):
             return original(self, inputs_tensor, cu_seqlens)
         with _OneSegment(cu_seqlens, inputs_tensor.shape[0]):
-            return original(self, inputs_tensor, _pair(inputs_tensor))
+            return original(self, inputs_tensor, _segment_ends(inputs_tensor))
 
     return prepared
 
@@ -38,12 +38,12 @@ def _attention(original: Callable[..., Any]) -> Callable[..., Any]:
         if not is_traced(hidden_states):
             return original(self, hidden_states, cu_seqlens, *args, **kwargs)
         with _OneSegment(cu_seqlens, hidden_states.shape[-2]):
-            return original(self, hidden_states, _pair(hidden_states), *args, **kwargs)
+            return original(self, hidden_states, _segment_ends(hidden_states), *args, **kwargs)
 
     return forward
 
 
-def _pair(rows: Any) -> Any:
+def _segment_ends(rows: Any) -> Any:
     """Return what stands for 0 and the end of the only segment; `_OneSegment` knows the end."""
     return torch.zeros(2, dtype=torch.int32, device=rows.device)
 

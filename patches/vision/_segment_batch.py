@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ._patch_coordinates import marks
-from ._tower_context import tower_memory
+from ._tower_context import encoder_memory
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Batch:
 
 def batch_of(ends: Any, count: Any) -> Batch:
     """Return the batch of segments; the layers of a tower share it. See `side_by_side`."""
-    made = tower_memory()
+    made = encoder_memory()
     if id(ends) not in made:
         # The ends are kept, too: as long as they are alive, their number is theirs.
         made[id(ends)] = ends, side_by_side(ends, count)

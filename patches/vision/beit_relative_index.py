@@ -13,7 +13,7 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-class Unkept(dict[Any, Any]):
+class UncachedIndex(dict[Any, Any]):
     """Has no keys, and gives what was put in last: a size of a graph is not asked what it is equal to."""
 
     def keys(self) -> Any:
@@ -26,8 +26,8 @@ class Unkept(dict[Any, Any]):
         return self._last
 
 
-def made_anew(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` of a relative position bias that makes its index anew while it is traced; others as they are."""
+def patch_relative_position_bias(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of a relative position bias compute its index anew while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     if original.__name__ != "forward":
@@ -36,7 +36,7 @@ def made_anew(original: Callable[..., Any]) -> Callable[..., Any]:
     def forward(self: Any, window_size: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_traced(self.relative_position_bias_table):
             return original(self, window_size, *args, **kwargs)
-        kept, self.relative_position_indices = self.relative_position_indices, Unkept()
+        kept, self.relative_position_indices = self.relative_position_indices, UncachedIndex()
         try:
             return original(self, window_size, *args, **kwargs)
         finally:
@@ -50,7 +50,7 @@ SPECS = (
         id="beit-relative-index",
         # By the word, because `torch-int-sizes` finds the same methods by another one.
         targets=("mentioning(transformers:relative_position_indices)",),
-        replacement=f"{__name__}:made_anew",
+        replacement=f"{__name__}:patch_relative_position_bias",
         requires=("transformers>=4.45,<4.49", "torch>=2.6"),
         reason="BEiT looks up an index by sizes, and finds that of an earlier call: a graph for images of one size.",
         upstream=(

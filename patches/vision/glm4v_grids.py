@@ -26,7 +26,7 @@ def _variant(releases: str, names: tuple[str, ...], source: str, more: tuple[str
     return PatchingSpec(
         id="glm4v-grids",
         targets=(*_targets(*names), *more),
-        replacement="exportcompat.patches.vision._glm4v:from_sizes",
+        replacement="exportcompat.patches.vision._glm4v:patch_glm4v_vision",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="GLM-4V loops over the sizes of images, which are data: no graph.",
         upstream=(_SOURCE.format(source),),

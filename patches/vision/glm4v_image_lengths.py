@@ -16,8 +16,8 @@ from exportcompat.registry import PatchingSpec
 _SIGNATURE = ["self", "embeddings", "lengths", "image_shapes", "h_coords", "w_coords"]
 
 
-def counted_by_image(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of embeddings, made to count the patches of each image itself while it is traced."""
+def patch_glm4v_embeddings(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward` of embeddings count the patches of each image itself while it is traced."""
     from ._tower_context import patch_count
 
     if list(inspect.signature(original).parameters) != _SIGNATURE:
@@ -35,7 +35,7 @@ SPECS = (
     PatchingSpec(
         id="glm4v-image-lengths",
         targets=("mentioning(transformers:orig_size_sq)",),
-        replacement=f"{__name__}:counted_by_image",
+        replacement=f"{__name__}:patch_glm4v_embeddings",
         requires=("transformers>=5.9", "torch>=2.6"),
         reason="Embeddings count patches by the ends of frames, which a graph has once for each patch: it stops.",
         upstream=(

@@ -16,8 +16,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def from_tables(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `forward` of the embeddings of patches that looks positions up while it is traced."""
+def patch_idefics_embeddings(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Look positions up in `forward` of the embeddings of patches while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     def forward(self: Any, pixel_values: Any, patch_attention_mask: Any) -> Any:
@@ -84,7 +84,7 @@ SPECS = (
     PatchingSpec(
         id="idefics-patch-positions",
         targets=("mentioning(transformers:bucket_coords_h)",),
-        replacement=f"{__name__}:from_tables",
+        replacement=f"{__name__}:patch_idefics_embeddings",
         requires=("transformers>=4.44,<5.0", "torch>=2.6"),
         reason="The positions of patches are made in a loop over images, of sizes that are data: no graph.",
         upstream=(

@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def resized(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `unfolding` of `features`, `(batch, channels, height, width)`, made for a map of any size.
+def patch_unfolding(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `unfolding` of `features`, `(batch, channels, height, width)`, take a map of any size.
 
     It gives patches, `(batch * patch_area, patches, channels)`, and what `folding` wants to know.
     """
@@ -53,7 +53,7 @@ SPECS = (
     PatchingSpec(
         id="mobilevit-resize",
         targets=("transformers.models.mobilevit.modeling_mobilevit:MobileViTLayer.unfolding",),
-        replacement=f"{__name__}:resized",
+        replacement=f"{__name__}:patch_unfolding",
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="MobileViT resizes maps by the size that was traced alone: files that stop at other sizes.",
         upstream=(

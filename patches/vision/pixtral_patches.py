@@ -16,11 +16,11 @@ _SOURCE = "https://github.com/huggingface/transformers/blob/v5.23.0/src/transfor
 _PIXTRAL = "transformers.models.pixtral.modeling_pixtral"
 
 
-def _squares(model: str, prefix: str, releases: str) -> PatchingSpec:
+def _merger(model: str, prefix: str, releases: str) -> PatchingSpec:
     return PatchingSpec(
         id=f"{model.replace('_', '-')}-squares",
         targets=(f"transformers.models.{model}.modeling_{model}:{prefix}PatchMerger.forward",),
-        replacement="exportcompat.patches.vision._pixtral:merging_cells",
+        replacement="exportcompat.patches.vision._pixtral:patch_patch_merger",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="The features of each image are taken apart by sizes that are data, to merge squares: no graph.",
         upstream=(f"{_SOURCE}/{model}/modeling_{model}.py",),
@@ -33,13 +33,13 @@ SPECS = (
     PatchingSpec(
         id="pixtral-patches",
         targets=(f"{_PIXTRAL}:PixtralVisionModel.forward", f"{_PIXTRAL}:generate_block_attention_mask"),
-        replacement="exportcompat.patches.vision._pixtral:packing",
+        replacement="exportcompat.patches.vision._pixtral:patch_pixtral_vision",
         requires=("transformers>=4.49", "torch>=2.6"),
         reason="Each image is cut to its size, in a loop whose length and slices are data: no graph.",
         upstream=(f"{_SOURCE}/pixtral/modeling_pixtral.py",),
         proofs=("mistral3", "llava_pixtral"),
         kind="wrap",
     ),
-    _squares("mistral3", "Mistral3", ">=4.50"),
-    _squares("lighton_ocr", "LightOnOcr", ">=5.0"),
+    _merger("mistral3", "Mistral3", ">=4.50"),
+    _merger("lighton_ocr", "LightOnOcr", ">=5.0"),
 )

@@ -18,8 +18,8 @@ _SLOPE = -0.75
 """The parameter of the cubic function that torch has."""
 
 
-def at_any_size(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method that resizes positions, `(1, 1 + rows * columns, channels)`, made fit for a graph."""
+def patch_interpolate_pos_encoding(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Resize positions, `(1, 1 + rows * columns, channels)`, as a graph can."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     def interpolate_pos_encoding(self: Any, embeddings: Any, height: Any, width: Any) -> Any:
@@ -82,7 +82,7 @@ SPECS = (
     PatchingSpec(
         id="position-interpolation",
         targets=tuple(f"transformers.models.{owner}.interpolate_pos_encoding" for owner in _OWNERS),
-        replacement=f"{__name__}:at_any_size",
+        replacement=f"{__name__}:patch_interpolate_pos_encoding",
         requires=("transformers>=4.44,<4.45", "torch>=2.6"),
         reason="Positions are resized by the factor of the traced image: another size stops, and one is wrong.",
         upstream=(

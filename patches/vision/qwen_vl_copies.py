@@ -21,7 +21,7 @@ def _variant(releases: str, towers: list[str], proofs: tuple[str, ...]) -> Patch
     return PatchingSpec(
         id="qwen-vl-copies",
         targets=tuple(f"{tower}.{method}" for tower in towers for method in _TOWERS[tower]),
-        replacement="exportcompat.patches.vision._grid_methods:in_graph",
+        replacement="exportcompat.patches.vision._grid_methods:patch_grid_method",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Copies of Qwen-VL's towers loop over the sizes of images, which are data: no graph.",
         upstream=(

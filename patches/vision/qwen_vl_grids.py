@@ -59,7 +59,7 @@ def _variant(
     return PatchingSpec(
         id="qwen-vl-grids",
         targets=targets,
-        replacement="exportcompat.patches.vision._grid_methods:in_graph",
+        replacement="exportcompat.patches.vision._grid_methods:patch_grid_method",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Loops over the sizes of images, which are data: no graph.",
         upstream=(source,),

@@ -26,7 +26,7 @@ def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], s
     return PatchingSpec(
         id="segment-attention",
         targets=targets,
-        replacement="exportcompat.patches.vision._segment_attention:masked",
+        replacement="exportcompat.patches.vision._segment_attention:patch_segment_attention",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Attention loops over segments, whose number and sizes are data: no graph.",
         upstream=(source,),

@@ -18,8 +18,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def vectorised(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `resize_positional_embeddings` for all images at once while it is traced."""
+def patch_resize_positional_embeddings(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Resize the positions of all images at once while they are traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     def resize_positional_embeddings(positional_embeddings: Any, spatial_shapes: Any, max_length: int) -> Any:
@@ -79,7 +79,7 @@ SPECS = (
     PatchingSpec(
         id="siglip2-positions",
         targets=("transformers.models.siglip2.modeling_siglip2:Siglip2VisionEmbeddings.resize_positional_embeddings",),
-        replacement=f"{__name__}:vectorised",
+        replacement=f"{__name__}:patch_resize_positional_embeddings",
         requires=("transformers>=4.50,<5.24", "torch>=2.6"),
         reason="The positions of SigLIP 2 are resized in a loop over images whose sizes are data: no graph.",
         upstream=(

@@ -18,8 +18,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def padding(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `forward` of patches, of `(batch, channels, height, width)`, or of layers, made to pad to any size."""
+def patch_maybe_pad(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Pad patches, of `(batch, channels, height, width)`, or the maps of layers, to any size."""
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         from exportcompat.patches.toolkit.tracing import is_traced
@@ -120,7 +120,7 @@ SPECS = (
     PatchingSpec(
         id="swin-window-padding",
         targets=("mentioning(transformers:maybe_pad)",),
-        replacement=f"{__name__}:padding",
+        replacement=f"{__name__}:patch_maybe_pad",
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="Swin and its kin pad images, and shift windows, by the traced size: other sizes stop or are wrong.",
         upstream=(

@@ -14,8 +14,8 @@ from typing import Any
 from exportcompat.registry import PatchingSpec
 
 
-def kept(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return `torch_int`, which gives back a symbolic size as it is, and an int for any other number."""
+def patch_torch_int(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Give a symbolic size back as it is, and an int for any other number."""
 
     def torch_int(x: Any) -> Any:
         import torch
@@ -29,7 +29,7 @@ SPECS = (
     PatchingSpec(
         id="torch-int-sizes",
         targets=("imported(transformers.utils.generic:torch_int)",),
-        replacement=f"{__name__}:kept",
+        replacement=f"{__name__}:patch_torch_int",
         requires=("transformers>=4.45", "torch>=2.6"),
         reason="`torch_int` makes a constant of a dynamic size: files for images of one size.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/utils/generic.py",),

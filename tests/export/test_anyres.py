@@ -20,7 +20,7 @@ from exportcompat.patches.multimodal._anyres_features import (
     _layout,
     _longest,
     _Whole,
-    packing,
+    patch_pack_image_features,
 )
 from exportcompat.patches.multimodal._anyres_layout import crop, pack, resolutions, shrunk
 
@@ -68,7 +68,9 @@ def test_next_packs_as_upstream(size: tuple[int, int], is_padded: bool, has_newl
     blank = [torch.nn.functional.pad(image, (0, 0, 0, 0, 0, 5 - len(image))) for image in images]
     first = _every(5) if is_padded else _after_each_other
     whole = _Whole(torch.cat(blank if is_padded else images), sizes, first, torch.tensor([True, True]))
-    (found,), many = packing(LlavaNextModel.pack_image_features)(owner, whole, sizes, "default", image_newline=newline)
+    (found,), many = patch_pack_image_features(LlavaNextModel.pack_image_features)(
+        owner, whole, sizes, "default", image_newline=newline
+    )
     assert torch.equal(found, torch.cat(list(wanted)))
     assert torch.equal(many, lengths)
 
@@ -79,7 +81,9 @@ def test_onevision_resizes_as_upstream(size: tuple[int, int]) -> None:
     features = torch.randn(tiles_of(owner, sizes)[0], 27**2, 3)
     (wanted,), lengths = LlavaOnevisionModel.pack_image_features(owner, [features], sizes, image_newline=newline)
     whole = _Whole(features, sizes, _after_each_other, torch.tensor([True]))
-    (found,), many = packing(LlavaOnevisionModel.pack_image_features)(owner, whole, sizes, image_newline=newline)
+    (found,), many = patch_pack_image_features(LlavaOnevisionModel.pack_image_features)(
+        owner, whole, sizes, image_newline=newline
+    )
     assert torch.equal(many, torch.as_tensor(lengths))
     # Places up to 160 are computed in float32, so the parts of a mixture are known to 1.5e-5.
     torch.testing.assert_close(found, wanted, atol=5e-5, rtol=0)

@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime", reason="the clients run on it")
 from exportcompat import apply_patches, export
 from exportcompat._exporter._client_configs import write_configs
 from exportcompat.matrix.cases._catalogue import find_case
-from exportcompat.matrix.cases._encoder_decoder_models import make_whole
+from exportcompat.matrix.cases._encoder_decoder_models import make_encoder_decoder
 
 STEPS = 32
 GREEDY = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "do_sample": False}
@@ -96,7 +96,7 @@ def test_genai_generates_the_same_tokens(name: str, tmp_path: Path) -> None:
 def test_optimum_generates_the_same_tokens_with_two_files(name: str, client: str, tmp_path: Path) -> None:
     runtime = pytest.importorskip("optimum.onnxruntime", reason="optimum-onnx 0.1.0 needs transformers below 4.58")
     torch.manual_seed(3)
-    whole = make_whole(name)
+    whole = make_encoder_decoder(name)
     whole.generation_config.forced_eos_token_id = None
     inputs = prompt(2) if name != "Whisper" else {"input_features": torch.randn(2, 8, 100)}
     export(whole, inputs, tmp_path, verify=False)

@@ -51,9 +51,9 @@ def made(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, i
 
 
 def test_an_encoder_decoder_is_two_files(tmp_path: Path, run: Run) -> None:
-    from exportcompat.matrix.cases._encoder_decoder_models import make_whole
+    from exportcompat.matrix.cases._encoder_decoder_models import make_encoder_decoder
 
-    make_whole("T5").save_pretrained(tmp_path / "t5")
+    make_encoder_decoder("T5").save_pretrained(tmp_path / "t5")
     status, text, _ = run("export", tmp_path / "t5", tmp_path / "out")
     assert (status, "ok: 194 calls" in text) == (0, True)
     for name in ("encoder_model.onnx", "decoder_model_merged.onnx"):

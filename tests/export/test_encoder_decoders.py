@@ -12,11 +12,11 @@ transformers = pytest.importorskip("transformers", reason="the models are of tra
 pytest.importorskip("onnxruntime", reason="the files are run")
 
 from exportcompat import ExportCompatError, InputObserver, TextDecoder, apply_patches, export
-from exportcompat._encoder_decoder._encoder_mask import state_mask
+from exportcompat._encoder_decoder._encoder_mask import encoder_attention_mask
 from exportcompat._verification._onnx_decoder import OnnxDecoder
 from exportcompat._verification._onnx_file import OnnxFile
-from exportcompat.matrix.cases._composite_models import make_joined
-from exportcompat.matrix.cases._encoder_decoder_models import make_whole
+from exportcompat.matrix.cases._composite_models import make_composite
+from exportcompat.matrix.cases._encoder_decoder_models import make_encoder_decoder
 from exportcompat.matrix.cases._encoder_models import sound
 from exportcompat.matrix.cases._sequence_classifiers import make_classes
 from exportcompat.matrix.proofs._prove import is_older
@@ -38,7 +38,7 @@ LEAVES = [f"{layer}.{part}.{leaf}" for layer in (0, 1) for part in ("decoder", "
 
 def model(name: str) -> Any:
     torch.manual_seed(3)
-    made = make_joined(name) if name == "gpt2" else make_whole(name)
+    made = make_composite(name) if name == "gpt2" else make_encoder_decoder(name)
     # What a real model is told to do at the ends of a text says nothing about the files.
     made.generation_config.update(forced_eos_token_id=None, forced_bos_token_id=None, bad_words_ids=None)
     return made
@@ -66,7 +66,7 @@ def inputs(name: str, batch: int, length: int) -> dict[str, Any]:
 def generate(folder: Path, given: dict[str, Any], whole: Any, *, repeat_states: bool) -> Any:
     """Generate greedily: the encoder's file once, the decoder's step by step."""
     states, config = OnnxFile(folder / FILES[0]).run(given)["last_hidden_state"], whole.config
-    mask = state_mask(whole, (states,), given.get("attention_mask"))
+    mask = encoder_attention_mask(whole, (states,), given.get("attention_mask"))
     decoder = OnnxDecoder(folder / FILES[1])
     batch = len(states)
     tokens = torch.full((batch, 1), config.decoder_start_token_id)
@@ -156,7 +156,7 @@ def test_a_model_that_shortens_masks_is_as_it_was_after_a_call() -> None:
     decoder, given = TextDecoder(whole), inputs("Speech2Text", 2, 9)
     before = [dict(vars(module)) for module in whole.modules()]
     states = whole.get_encoder()(**given)
-    mask = state_mask(whole, states, given["attention_mask"])
+    mask = encoder_attention_mask(whole, states, given["attention_mask"])
     assert mask is not None and mask.tolist() == [[1] * 7 + [0] * 2, [1] * 9]
     tokens = torch.ones(2, 1).long()
     found = decoder(tokens, tokens, states[0], mask)["logits"]
@@ -167,12 +167,12 @@ def test_a_model_that_shortens_masks_is_as_it_was_after_a_call() -> None:
 def test_padding_that_a_decoder_cannot_be_told_is_refused() -> None:
     whole = model("gpt2")
     states, mask = torch.zeros(2, 5, 8), torch.ones(2, 9).long()
-    assert state_mask(whole, (states,), mask) is None
+    assert encoder_attention_mask(whole, (states,), mask) is None
     mask[0, -1] = 0
     with pytest.raises(ExportCompatError, match="VisionEncoderDecoderModel has padding along what its"):
-        state_mask(whole, (states,), mask)
+        encoder_attention_mask(whole, (states,), mask)
     # Images as padded patches have a mask as long as their states.
-    torch.testing.assert_close(state_mask(whole, (states,), mask[:, -5:]), mask[:, -5:])
+    torch.testing.assert_close(encoder_attention_mask(whole, (states,), mask[:, -5:]), mask[:, -5:])
 
 
 def test_another_model_is_refused() -> None:

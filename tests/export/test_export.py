@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime", reason="the file is run")
 from exportcompat import ExportCompatError, Exported, export
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
-from exportcompat.matrix.checks._restoration import State
+from exportcompat.matrix.checks._restoration import Snapshot
 
 SMALL = {
     "vocab_size": 99,
@@ -39,7 +39,7 @@ def interface(path: Path) -> dict[str, list[str | int]]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Exported, list[str], list[str]]:
-    decoder, state = find_case("llama").decoder(), State()
+    decoder, state = find_case("llama").decoder(), Snapshot()
     lines: list[str] = []
     state.note_model(decoder)
     result = export(decoder.model, INPUTS, tmp_path_factory.mktemp("made") / "llama", progress=lines.append)

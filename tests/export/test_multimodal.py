@@ -11,10 +11,10 @@ pytest.importorskip("transformers.models.gemma3", reason="the model is one of tr
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import InputObserver, apply_patches
-from exportcompat._observer._text_only_decoder import TextAlone
+from exportcompat._observer._text_only_decoder import TextOnlyDecoder
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
-from exportcompat.patches.multimodal._feature_merge import merging, placed
+from exportcompat.patches.multimodal._feature_merge import patch_feature_merge, placed
 
 STORED = 3
 Module: Any = torch.nn.Module
@@ -85,7 +85,7 @@ def test_a_text_alone_has_no_placeholders_of_images(tmp_path: Path) -> None:
     observer = InputObserver()
     with observer(Sum()) as watching:
         watching._model(tokens)
-    decoder = TextAlone(OnnxFile(path), ["logits"], config, *observer._aligned())
+    decoder = TextOnlyDecoder(OnnxFile(path), ["logits"], config, *observer._aligned())
     assert decoder({"input_ids": tokens}, {})[0][..., 0].tolist() == [[4, 4, 5]]
     assert tokens.tolist() == [[4, 4, 5]]
 
@@ -124,7 +124,7 @@ def test_no_first_image_is_looked_at_where_there_may_be_none() -> None:
         return pixels[real_images_inds]
 
     def forward(self: Any, pixels: Any) -> Any:
-        return merging(kept)(self, pixels)
+        return patch_feature_merge(kept)(self, pixels)
 
     model = type("Model", (torch.nn.Module,), {"forward": forward})()
     images = {0: torch.export.Dim("images", min=0, max=8)}

@@ -10,7 +10,7 @@ from transformers.utils.deprecation import deprecate_kwarg
 
 from exportcompat._observer._record import bound
 from exportcompat.patches.toolkit.cache_names import cache_name, cache_of
-from exportcompat.patches.torch_export.renamed_arguments import beside, old_names, with_old_names
+from exportcompat.patches.torch_export.renamed_arguments import lift_old_names, old_names, patch_combine_args
 
 _PLACES = ("torch.export.dynamic_shapes", "torch._export.non_strict_utils", "torch.export._trace")
 
@@ -38,7 +38,7 @@ def shapes() -> dict[str, Any]:
 def patched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the replacement wherever torch binds arguments, in whatever release is installed."""
     for place in _PLACES:
-        monkeypatch.setattr(f"{place}._combine_args", with_old_names(torch.export.dynamic_shapes._combine_args))
+        monkeypatch.setattr(f"{place}._combine_args", patch_combine_args(torch.export.dynamic_shapes._combine_args))
 
 
 def test_torch_alone_refuses_an_old_name() -> None:
@@ -60,13 +60,13 @@ def test_names_are_found_below_other_decorators_and_on_methods() -> None:
 
 def test_what_else_is_behind_the_stars_stays_there() -> None:
     behind = {"past_key_values": 1, "images": 2}
-    assert beside({"tokens": 0, "kwargs": behind}, Renamed()) == {
+    assert lift_old_names({"tokens": 0, "kwargs": behind}, Renamed()) == {
         "tokens": 0,
         "past_key_values": 1,
         "kwargs": {"images": 2},
     }
-    assert beside({"tokens": 0, "kwargs": {"images": 2}}, Renamed()) == {"tokens": 0, "kwargs": {"images": 2}}
-    assert beside({"tokens": 0, "kwargs": behind}, nn.Linear(1, 1)) == {"tokens": 0, "kwargs": behind}
+    assert lift_old_names({"tokens": 0, "kwargs": {"images": 2}}, Renamed()) == {"tokens": 0, "kwargs": {"images": 2}}
+    assert lift_old_names({"tokens": 0, "kwargs": behind}, nn.Linear(1, 1)) == {"tokens": 0, "kwargs": behind}
 
 
 @pytest.mark.parametrize("name", ["cache", "past_key_values", "cache_params"])

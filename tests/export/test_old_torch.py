@@ -14,14 +14,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="the patches are for torch")
 ir = pytest.importorskip("onnxscript", reason="a file is made with it").ir
 
-from exportcompat.patches.torch_export.checked_elements import asking_for_truths
-from exportcompat.patches.torch_export.frozen_copies import thawed
-from exportcompat.patches.torch_export.new_attributes import given_back
-from exportcompat.patches.torch_export.size_extremes import with_extremes
-from exportcompat.patches.torch_onnx.batch_norm import with_one_output
-from exportcompat.patches.torch_onnx.cast_overload import of_operators_alone
-from exportcompat.patches.torch_onnx.shared_outputs import with_copies
-from exportcompat.patches.torch_onnx.symbolic_operators import with_symbolic_operators
+from exportcompat.patches.torch_export.checked_elements import patch_decompose_exported_program
+from exportcompat.patches.torch_export.frozen_copies import patch_functional_tensor_dispatch
+from exportcompat.patches.torch_export.new_attributes import patch_detect_attribute_assignment
+from exportcompat.patches.torch_export.size_extremes import patch_graph_capture
+from exportcompat.patches.torch_onnx.batch_norm import patch_construct_node
+from exportcompat.patches.torch_onnx.cast_overload import patch_op_trace_dispatch
+from exportcompat.patches.torch_onnx.shared_outputs import patch_rename_outputs
+from exportcompat.patches.torch_onnx.symbolic_operators import patch_get_decomps
 
 
 def rename(model: Any, names: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ def test_outputs_that_are_inputs_or_twice_there_get_values_of_their_own() -> Non
     mask = ir.Value(name="mask", shape=ir.Shape(["batch"]), type=ir.TensorType(ir.DataType.BOOL))
     node = ir.Node("", "Not", [mask])
     graph = ir.Graph([mask], [node.outputs[0], mask, node.outputs[0]], nodes=[node], opset_imports={"": 18})
-    with_copies(rename)(ir.Model(graph, ir_version=10), ["a", "b", "c"])
+    patch_rename_outputs(rename)(ir.Model(graph, ir_version=10), ["a", "b", "c"])
     assert [value.name for value in graph.inputs] == ["mask"]
     assert [value.name for value in graph.outputs] == ["a", "b", "c"]
     assert (graph.outputs[1].shape, graph.outputs[1].dtype) == (mask.shape, mask.dtype)
@@ -50,7 +50,10 @@ def test_a_copy_of_another_dtype_is_not_frozen(dtype: Any, is_frozen: bool) -> N
 
     options = {} if dtype is None else {"dtype": dtype}
     copy = torch.ops.aten._to_copy.default
-    assert thawed(dispatch)(mode, copy, (), (torch.ones(1, dtype=torch.float32),), options) is is_frozen
+    assert (
+        patch_functional_tensor_dispatch(dispatch)(mode, copy, (), (torch.ones(1, dtype=torch.float32),), options)
+        is is_frozen
+    )
     assert mode.export
 
 
@@ -64,7 +67,7 @@ def same_names(mod: Any) -> Iterator[None]:
 
 def test_what_forward_stores_is_given_back_before_torch_looks() -> None:
     model = SimpleNamespace(layer=1, kept=TENSOR)
-    detect = given_back(same_names)
+    detect = patch_detect_attribute_assignment(same_names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with detect(model):
@@ -107,7 +110,9 @@ def test_what_is_converted_to_what_it_is_stays_itself(
         return func(*args, **kwargs).clone()
 
     func = getattr(torch.ops.aten.to, name)
-    result = thawed(dispatch)(SimpleNamespace(export=True), func, (), (TENSOR, *args), options)
+    result = patch_functional_tensor_dispatch(dispatch)(
+        SimpleNamespace(export=True), func, (), (TENSOR, *args), options
+    )
     assert (result is TENSOR) is is_itself
 
 
@@ -144,7 +149,7 @@ def test_a_program_asks_for_truths_before_and_behind_its_decomposition(
         seen.append(names(program.graph_module))
         return SimpleNamespace(graph_module=a_check(comparison, number))
 
-    result = asking_for_truths(decompose)(SimpleNamespace(graph_module=a_check(comparison, number)))
+    result = patch_decompose_exported_program(decompose)(SimpleNamespace(graph_module=a_check(comparison, number)))
     assert [*seen, names(result.graph_module)] == [left, left]
 
 
@@ -170,7 +175,7 @@ class Signature:
 def test_batch_normalization_has_one_output_outside_of_training(
     signature: Signature, attributes: dict[str, int], count: int
 ) -> None:
-    make = with_one_output(lambda signature, *_: len(signature.outputs))
+    make = patch_construct_node(lambda signature, *_: len(signature.outputs))
     assert (make(signature, {}, attributes, None), len(signature.outputs)) == (count, 3)
 
 
@@ -200,7 +205,7 @@ def test_an_extreme_of_sizes_stays_one_while_a_model_is_exported(asking: dict[st
         )
         seen.append(dict(asking))
 
-    with_extremes(export)()
+    patch_graph_capture(export)()
     assert [str(item.node.expr).startswith(extreme.title()) for item in seen[:2]] == [True, True]
     assert seen[2:] == [*({"min": (3, "a"), "max": (5, "b")}[extreme]), 7, {}]
 
@@ -209,12 +214,12 @@ def test_extremes_are_put_back_when_the_last_export_ends(asking: dict[str, Any])
     found: Callable[..., Any] = builtins.min
 
     def fail() -> None:
-        with_extremes(lambda: None)()
+        patch_graph_capture(lambda: None)()
         assert builtins.min is not found
         raise ValueError
 
     with pytest.raises(ValueError, match="^$"):
-        with_extremes(fail)()
+        patch_graph_capture(fail)()
     assert (builtins.min, list(asking)) == (found, ["sym_min"])
 
 
@@ -224,7 +229,7 @@ def test_operators_on_sizes_have_functions_where_torch_has_none() -> None:
     def of_torch(self: Any, target: Any) -> Any:
         return self.functions.get(target, [])
 
-    registry, found = ONNXRegistry(), with_symbolic_operators(of_torch)
+    registry, found = ONNXRegistry(), patch_get_decomps(of_torch)
     for operator_ in (torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not):
         assert [item.fx_target for item in found(registry, operator_)] == [operator_]
         assert len(found(registry, operator_)) == 1
@@ -239,7 +244,7 @@ def test_a_question_about_a_tensor_is_answered_and_no_operator() -> None:
         return func(*args, **kwargs)
 
     value = torch.ones(2)
-    dispatch = of_operators_alone(note)
+    dispatch = patch_op_trace_dispatch(note)
     assert dispatch(None, torch.ops.prim.device.default, (), (value,)) == value.device
     assert dispatch(None, torch.ops.aten.add.Tensor, (), (value, 1), {"alpha": 2}).tolist() == [3.0, 3.0]
     assert seen == [torch.ops.aten.add.Tensor]

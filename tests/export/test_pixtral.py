@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the patches compute with tensors")
 
-from exportcompat.patches.toolkit.patch_merging import cells_of
+from exportcompat.patches.toolkit.patch_merging import merged_patches
 from exportcompat.patches.vision._pixtral import _inside, _unless_elsewhere
 
 SIZES = ((4, 6), (2, 2), (6, 4))
@@ -25,12 +25,12 @@ def squares(features: Any, sizes: Sequence[tuple[int, int]], side: int) -> Any:
 @pytest.mark.parametrize("sizes", [SIZES, SIZES[1:2], SIZES[::-1]])
 def test_squares_are_those_of_each_image(sizes: Any) -> None:
     features = torch.randn(sum(rows * columns for rows, columns in sizes), 3)
-    cells = cells_of(torch.tensor(sizes), 2, len(features))
+    cells = merged_patches(torch.tensor(sizes), 2, len(features))
     assert torch.equal(features[cells].transpose(1, 2).flatten(1), squares(features, sizes, 2))
 
 
 def test_no_image_has_no_squares() -> None:
-    assert cells_of(torch.zeros(0, 2, dtype=torch.int64), 2, 0).shape == (0, 4)
+    assert merged_patches(torch.zeros(0, 2, dtype=torch.int64), 2, 0).shape == (0, 4)
 
 
 def test_patches_are_picked_row_by_row_with_blanks_behind() -> None:

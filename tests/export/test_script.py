@@ -17,8 +17,8 @@ from exportcompat import apply_patches
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.matrix.cases._decoder import Sample
 from exportcompat.matrix.checks._check import check
-from exportcompat.patches.attention.mask_broadcast import by_broadcasting
-from exportcompat.patches.experts._dense_loop import over_all_experts, over_all_experts_by_default
+from exportcompat.patches.attention.mask_broadcast import patch_vmap_for_bhqkv
+from exportcompat.patches.experts._dense_loop import patch_expert_loop, patch_get_interface
 
 
 def vmapped(mask_function: Any, bh_indices: bool = True) -> Any:
@@ -45,7 +45,7 @@ def largest(batch: Any, head: Any, query: Any, key: Any) -> Any:
 class Masks(nn.Module):  # type: ignore[misc,unused-ignore]
     def __init__(self, mask_function: Any, is_whole: bool) -> None:
         super().__init__()
-        self.make = by_broadcasting(vmapped)(mask_function, is_whole)
+        self.make = patch_vmap_for_bhqkv(vmapped)(mask_function, is_whole)
         self.is_whole = is_whole
 
     def forward(self, queries: Any, keys: Any) -> Any:
@@ -89,7 +89,7 @@ def test_a_mask_by_broadcasting_indexes_tensors_as_the_one_by_vmap() -> None:
 
     class Padded(nn.Module):  # type: ignore[misc,unused-ignore]
         def forward(self, mask: Any) -> Any:
-            make = by_broadcasting(vmapped)(lambda batch, head, query, key: mask[batch, key])
+            make = patch_vmap_for_bhqkv(vmapped)(lambda batch, head, query, key: mask[batch, key])
             with higher_order.TransformGetItemToIndex():
                 return make(torch.arange(2), torch.arange(1), torch.arange(4), torch.arange(3))
 
@@ -126,13 +126,13 @@ def test_an_expert_that_the_sample_does_not_hit_is_in_a_script(monkeypatch: pyte
     rows, first, spread = torch.ones(3, 4), torch.zeros(3, dtype=torch.int64), torch.tensor([2, 0, 1])
     wanted = Experts()(rows, spread)
     assert not torch.allclose(torch.jit.trace(Experts(), (rows, first))(rows, spread), wanted)
-    monkeypatch.setattr(Experts, "forward", over_all_experts(Experts.forward))
+    monkeypatch.setattr(Experts, "forward", patch_expert_loop(Experts.forward))
     assert torch.allclose(torch.jit.trace(Experts(), (rows, first))(rows, spread), wanted)
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 def test_a_script_has_the_loop_of_the_model_instead_of_another_implementation() -> None:
-    get_interface, found = over_all_experts_by_default(Chosen.get_interface), []
+    get_interface, found = patch_get_interface(Chosen.get_interface), []
 
     def traced(rows: Any) -> Any:
         found.append(get_interface(Chosen(), "grouped_mm", Experts.forward)(Experts(), rows, torch.zeros(3).long()))

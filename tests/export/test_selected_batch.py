@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="an export needs torch")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat._verification._onnx_file import OnnxFile
-from exportcompat.patches.torch_onnx.sdpa_masked_rows import zero_in_any_batch
+from exportcompat.patches.torch_onnx.sdpa_masked_rows import patch_attention_of_any_batch
 
 attention = torch.nn.functional.scaled_dot_product_attention
 
@@ -42,7 +42,7 @@ def test_any_number_of_sequences_is_right(
     kind: str, scale: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, batch = Selected(scale), torch.export.Dim("batch", min=2, max=64)
-    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", zero_in_any_batch(attention))
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", patch_attention_of_any_batch(attention))
     program = torch.onnx.export(
         model, inputs([True, False, True], kind), dynamic_shapes=({0: batch},) * 3, dynamo=True, verbose=False
     )

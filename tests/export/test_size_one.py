@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="the patch is one of torch")
 from torch.export import Dim
 
 from exportcompat import apply_patches
-from exportcompat.patches.torch_export.size_one import with_larger_sample
+from exportcompat.patches.torch_export.size_one import patch_torch_export
 
 DYNAMIC = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
 
@@ -28,7 +28,7 @@ def shapes(args: Any, kwargs: Any, dynamic_shapes: Any) -> list[tuple[int, ...]]
     def export(mod: Any, args: Any, kwargs: Any = None, *, dynamic_shapes: Any = None) -> None:
         seen.extend(tuple(item.shape) for item in (*args, *(kwargs or {}).values()))
 
-    with_larger_sample(export)(Add(), args, kwargs, dynamic_shapes=dynamic_shapes)
+    patch_torch_export(export)(Add(), args, kwargs, dynamic_shapes=dynamic_shapes)
     return seen
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import ExportCompatError, InputObserver, apply_patches
 from exportcompat.matrix.cases._catalogue import find_case
-from exportcompat.matrix.checks._restoration import State
+from exportcompat.matrix.checks._restoration import Snapshot
 from exportcompat.matrix.proofs._prove import is_older
 
 # One has layers of one kind, one of two, and one has states besides; the cases `_export` of the matrix show more.
@@ -41,7 +41,7 @@ def watched(model: Any, inputs: dict[str, Any], steps: int = 8) -> InputObserver
 
 @pytest.mark.parametrize("name", CASES)
 def test_snippet(name: str, tmp_path: Path) -> None:
-    decoder, state, path = find_case(name).decoder(), State(), tmp_path / "model.onnx"
+    decoder, state, path = find_case(name).decoder(), Snapshot(), tmp_path / "model.onnx"
     state.note_model(decoder)
     model = decoder.model
     observer = InputObserver()

@@ -9,8 +9,14 @@ torch = pytest.importorskip("torch", reason="places are tensors")
 
 from exportcompat import apply_patches
 from exportcompat.matrix.cases._catalogue import find_case
-from exportcompat.patches.multimodal.placeholder_count import checked
-from exportcompat.patches.vision._patch_coordinates import corners, find_places, frame_ends, segments, window_order
+from exportcompat.patches.multimodal.placeholder_count import patch_get_placeholder_mask
+from exportcompat.patches.vision._patch_coordinates import (
+    corners,
+    find_patch_coordinates,
+    frame_ends,
+    segments,
+    window_order,
+)
 from exportcompat.patches.vision._segment_batch import side_by_side
 
 GRIDS = (
@@ -59,7 +65,7 @@ def test_windows_are_those_of_a_loop(grids: Any, side: int) -> None:
 def test_places_are_those_of_transformers(grids: Any) -> None:
     utils = pytest.importorskip("transformers.vision_utils", reason="younger than 5.8")
     sizes, count = sizes_of(grids)
-    places = find_places(sizes, count, 2)
+    places = find_patch_coordinates(sizes, count, 2)
     assert torch.equal(torch.stack([places.row, places.column], 1), utils.get_vision_position_ids(sizes, 2))
     assert torch.equal(frame_ends(sizes, count).unique_consecutive().int(), utils.get_vision_cu_seqlens(sizes))
     indices, weights = corners(sizes, count, 2, 7)
@@ -84,7 +90,7 @@ def test_a_batch_of_segments_attends_as_a_mask_does(ends: list[int], shape: tupl
 
 class _Rows(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes from importorskip.
     def forward(self, patches: Any, sizes: Any) -> Any:
-        return find_places(sizes, patches.shape[0], 2).row + patches[:, 0].long()
+        return find_patch_coordinates(sizes, patches.shape[0], 2).row + patches[:, 0].long()
 
 
 def test_sizes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -107,7 +113,7 @@ class _Fill(torch.nn.Module):  # type: ignore[misc,name-defined]
         return mask, torch.zeros_like(mask)
 
     def forward(self, tokens: Any, embeddings: Any, features: Any) -> Any:
-        mask, _ = checked(_Fill.get_placeholder_mask)(self, tokens, embeddings, features)
+        mask, _ = patch_get_placeholder_mask(_Fill.get_placeholder_mask)(self, tokens, embeddings, features)
         return embeddings.masked_scatter(mask, features)
 
 

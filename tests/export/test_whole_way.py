@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="an export needs torch")
 pytest.importorskip("transformers", reason="the cases are models of transformers")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
-from exportcompat.matrix.cases._by_export import compare_whole, prompt
+from exportcompat.matrix.cases._by_export import compare_end_to_end, prompt
 from exportcompat.matrix.cases._catalogue import CASES, find_case
 from exportcompat.matrix.cases._decoder import Sample
 from exportcompat.matrix.checks._check import check
@@ -29,7 +29,7 @@ def test_a_file_works_for_its_model_and_for_no_other(tmp_path: Path) -> None:
     case, path = find_case("bert_export"), tmp_path / "model.onnx"
     assert case.write is not None
     case.write(case.decoder(), path, ())
-    rows = compare_whole(path, case.decoder)
+    rows = compare_end_to_end(path, case.decoder)
     assert len({row.inputs["input_ids"] for row in rows}) > 5
     assert all(row.success for row in rows), rows
 
@@ -38,7 +38,7 @@ def test_a_file_works_for_its_model_and_for_no_other(tmp_path: Path) -> None:
         subject.model.embeddings.word_embeddings.weight.data *= -1.0
         return subject
 
-    assert not any(row.success for row in compare_whole(path, changed))
+    assert not any(row.success for row in compare_end_to_end(path, changed))
 
 
 def test_without_patches_export_applies_none() -> None:

@@ -30,7 +30,7 @@ _SHOWN = 60
 """Lines of a diff that are printed."""
 
 
-class Looker:
+class ReleaseInspector:
     """Looks at one release of a package.
 
     Args:
@@ -108,7 +108,7 @@ def drift(options: argparse.Namespace, registry: Registry) -> Iterator[str]:
         ExportCompatError: nothing was asked for, or it cannot be read.
     """
     alarms = 0
-    for looker in lookers(options, registry):
+    for looker in release_inspectors(options, registry):
         found = looker.findings()
         alarms += sum(item.is_alarm for item in found)
         yield from _lines(looker, found, everything=options.all)
@@ -131,14 +131,14 @@ def drift_data(options: argparse.Namespace, registry: Registry) -> dict[str, Any
     Raises:
         ExportCompatError: see `drift`.
     """
-    found = [(looker, looker.findings()) for looker in lookers(options, registry)]
+    found = [(looker, looker.findings()) for looker in release_inspectors(options, registry)]
     rows = [
         {"package": looker.package, "version": looker.version, **to_data(item)} for looker, f in found for item in f
     ]
     return {"findings": rows, "alarms": sum(row["alarm"] for row in rows)}
 
 
-def lookers(options: argparse.Namespace, registry: Registry) -> Iterator[Looker]:
+def release_inspectors(options: argparse.Namespace, registry: Registry) -> Iterator[ReleaseInspector]:
     """Yield what looks at each release that was asked for.
 
     Raises:
@@ -153,7 +153,7 @@ def lookers(options: argparse.Namespace, registry: Registry) -> Iterator[Looker]
         raise ExportCompatError("--against is for one package; give --transformers or --torch, not both")
     for package, text in asked.items():
         if text:
-            yield Looker(package, text, registry, options)
+            yield ReleaseInspector(package, text, registry, options)
 
 
 def _concerned(registry: Registry) -> list[str]:
@@ -162,7 +162,7 @@ def _concerned(registry: Registry) -> list[str]:
     return [name for name in PACKAGES if name in ("transformers", "torch") or name in found]
 
 
-def _lines(looker: Looker, found: list[Finding], *, everything: bool) -> Iterator[str]:
+def _lines(looker: ReleaseInspector, found: list[Finding], *, everything: bool) -> Iterator[str]:
     yield f"{looker.package} {looker.version}: {_summary(found)}"
     shown = [item for item in found if everything or item.state != "unchanged"]
     if shown:

@@ -12,7 +12,7 @@ from exportcompat._companions import check_companions
 from exportcompat._errors import MismatchError
 from exportcompat._exporter import Exported, export
 from exportcompat._extras import require
-from exportcompat._observer import InputObserver, first_line, observe, observe_pair
+from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
 from exportcompat._verification import PREFIX, Discrepancies, OnnxFile
 from exportcompat.registry import ExportCompatError
 
@@ -92,7 +92,7 @@ def _observer(model: Any, loaded: Loaded, part: str | None) -> InputObserver:
     """Run the model, and return what was seen of it, or of the part of an encoder-decoder that a file holds."""
     if part is None:
         return observe(model, loaded.inputs, generate=loaded.generates)
-    return observe_pair(model, loaded.inputs)[part][1]
+    return observe_encoder_decoder(model, loaded.inputs)[part][1]
 
 
 def _dtype(name: str) -> Any:

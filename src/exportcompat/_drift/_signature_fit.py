@@ -8,7 +8,7 @@ from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
-from exportcompat.registry import PatchingSpec, misfit
+from exportcompat.registry import PatchingSpec, signature_mismatch
 
 from ._definitions import Definition, Function
 
@@ -25,7 +25,7 @@ class _Unknown:
 _SOME = _Unknown()
 
 
-def static_misfit(spec: PatchingSpec, definition: Definition) -> str | None:
+def static_signature_mismatch(spec: PatchingSpec, definition: Definition) -> str | None:
     """Say how the replacement of a spec does not fit a function; None if it does, or if that cannot be told.
 
     Args:
@@ -36,7 +36,7 @@ def static_misfit(spec: PatchingSpec, definition: Definition) -> str | None:
     found = _made(module, name, definition.name.rpartition(".")[2], 0)
     if found is None or not isinstance(definition.node, Function):
         return None
-    return misfit(_parameters(definition.node), _parameters(found), spec.kind)
+    return signature_mismatch(_parameters(definition.node), _parameters(found), spec.kind)
 
 
 def _made(module: str, name: str, wanted: str, depth: int) -> Any:

@@ -15,7 +15,7 @@ from ._definitions import (
     parsed,
     units,
 )
-from ._signature_fit import static_misfit
+from ._signature_fit import static_signature_mismatch
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Surveyor:
         if found is None:
             return Place()
         is_method = not target.is_pytree and not target.is_spread
-        problem = (static_misfit(spec, found) or "") if is_method else ""
+        problem = (static_signature_mismatch(spec, found) or "") if is_method else ""
         return Place(found.fingerprint, found.signature, self._has(spec, target, found), problem)
 
     def definition(self, target: Target) -> Definition | None:

@@ -1,9 +1,9 @@
 """The decoder of an encoder-decoder as one module, for its first call and for the later ones; it imports torch."""
 
-from ._encoder_mask import state_mask
+from ._encoder_mask import encoder_attention_mask
 from ._text_decoder import TextDecoder
 
 __all__ = [
     "TextDecoder",
-    "state_mask",
+    "encoder_attention_mask",
 ]

@@ -14,7 +14,7 @@ from exportcompat._verification import PAST_ARGUMENT
 from exportcompat.patches.toolkit.cache_names import cache_name
 
 
-def is_joined(model: nn.Module) -> bool:
+def is_composite(model: nn.Module) -> bool:
     """Say whether the decoder of an encoder-decoder is a model of another kind, whose code stands elsewhere."""
     return hasattr(model, "encoder") and type(decoder_of(model)).__module__ != type(model).__module__
 

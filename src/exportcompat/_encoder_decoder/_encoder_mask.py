@@ -21,7 +21,7 @@ _SHORTENS = "_get_feature_vector_attention_mask"
 _LOCK = RLock()
 
 
-def state_mask(model: nn.Module, outputs: Any, mask: Tensor | None) -> Tensor | None:
+def encoder_attention_mask(model: nn.Module, outputs: Any, mask: Tensor | None) -> Tensor | None:
     """Return the mask of the states that a decoder attends to, `(batch, encoder_sequence)`, int64.
 
     Args:

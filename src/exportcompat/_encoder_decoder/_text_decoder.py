@@ -11,8 +11,8 @@ from exportcompat.patches.toolkit.cache_names import cache_of
 from exportcompat.patches.toolkit.tracing import is_traced
 from exportcompat.registry import ExportCompatError
 
-from ._composite import as_cache, call_decoder, decoder_of, is_joined
-from ._encoder_mask import shortening, state_mask, taken_as_it_is
+from ._composite import as_cache, call_decoder, decoder_of, is_composite
+from ._encoder_mask import encoder_attention_mask, shortening, taken_as_it_is
 
 
 class _States(tuple[Tensor]):  # noqa: SLOT001 (its mask is an attribute, as a tuple can have no other element)
@@ -88,7 +88,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
         states = _unknown(encoder_hidden_states, cached)
         new = _reused(states, cached) if self._has_tuples else states
         past = _tuples(cache) if self._has_tuples else cache
-        if is_joined(self.model):
+        if is_composite(self.model):
             # In a graph the sum of both lengths is known to be that of the keys; eager reads one or the other.
             length = cached + states.shape[1] if is_traced(states) else cached or states.shape[1]
             tokens = {"input_ids": input_ids, "attention_mask": attention_mask}
@@ -125,7 +125,9 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
             "input_ids": given["decoder_input_ids"],
             "attention_mask": given.get("decoder_attention_mask"),
             "encoder_hidden_states": given["encoder_outputs"][0],
-            "encoder_attention_mask": state_mask(self.model, given["encoder_outputs"], given.get("attention_mask")),
+            "encoder_attention_mask": encoder_attention_mask(
+                self.model, given["encoder_outputs"], given.get("attention_mask")
+            ),
             "past_key_values": _cache(cache_of(given)),
         }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._api import apply_patches
-from exportcompat._observer import Inputs, Parts, observe_pair
+from exportcompat._observer import Inputs, Parts, observe_encoder_decoder
 from exportcompat._verification import Discrepancies
 from exportcompat.registry import ExportCompatError
 
@@ -27,7 +27,7 @@ FILES: Mapping[str, str] = {ENCODER: "encoder_model.onnx", DECODER: "decoder_mod
 """Names of the files; optimum calls a decoder "merged" that is both for the first call and for the later ones."""
 
 
-def export_pair(
+def export_encoder_decoder(
     model: Any,
     inputs: Inputs,
     folder: Path,
@@ -51,7 +51,7 @@ def export_pair(
         raise ExportCompatError(f"an encoder-decoder makes {' and '.join(FILES.values())}; name a folder, not {folder}")
     model = cast(model, dtype)
     with stage("observe", say), apply_patches(**patches):
-        parts = observe_pair(model, inputs)
+        parts = observe_encoder_decoder(model, inputs)
     with stage("export", say), apply_patches(**patches) as report:
         programs, taken = {}, {}
         for name, (part, observer) in parts.items():

@@ -7,11 +7,11 @@ from typing import Any
 from exportcompat._api import apply_patches
 from exportcompat._companions import check_companions
 from exportcompat._extras import require
-from exportcompat._observer import InputObserver, Inputs, is_pair, observe
+from exportcompat._observer import InputObserver, Inputs, is_encoder_decoder, observe
 from exportcompat.registry import ExportCompatError, OnAssumption, Registry
 
 from ._client_configs import write_configs
-from ._encoder_decoder import export_pair
+from ._encoder_decoder import export_encoder_decoder
 from ._onnx_program import metadata, save
 from ._steps import Exported, Progress, cast, model_facts, program, stage, verified
 
@@ -66,8 +66,8 @@ def export(
     say = progress or (lambda _: None)
     patches = {"on_assumption": on_assumption, **(patches or {})}
     _require_packages(patches.get("registry"), verify=verify)
-    if not isinstance(observer_or_inputs, InputObserver) and is_pair(model, observer_or_inputs, generate):
-        return export_pair(
+    if not isinstance(observer_or_inputs, InputObserver) and is_encoder_decoder(model, observer_or_inputs, generate):
+        return export_encoder_decoder(
             model,
             observer_or_inputs,
             Path(path),

@@ -1,7 +1,7 @@
 """What is seen of a model while it runs: its arguments and their axes, inputs to export it with, calls to compare."""
 
 from ._dynamic_axes import PAST, SEQUENCE, TOTAL
-from ._observe import Inputs, Parts, is_pair, observe, observe_pair
+from ._observe import Inputs, Parts, is_encoder_decoder, observe, observe_encoder_decoder
 from ._observer import InputObserver
 from ._replay import first_line
 from ._tree import flatten
@@ -15,7 +15,7 @@ __all__ = [
     "Parts",
     "first_line",
     "flatten",
-    "is_pair",
+    "is_encoder_decoder",
     "observe",
-    "observe_pair",
+    "observe_encoder_decoder",
 ]

@@ -101,7 +101,7 @@ def align(records: list[Record], signature: Signature, missing: Mapping[str, Any
     if is_decoder:
         trees = {**trees, **_completed(calls, trees, signature)}
     trees = {name: trees[name] for name in _ordered(trees, signature)}
-    donors = _donors([*calls, *(record.outputs.tensors for record in records)], trees)
+    donors = _representatives([*calls, *(record.outputs.tensors for record in records)], trees)
     outputs = max((record.outputs.trees[""] for record in records), key=_size)
     aligned = Aligned(trees, constants, calls, donors, is_decoder, outputs)
     _check_ranks(aligned)
@@ -228,7 +228,7 @@ def _ordered(trees: Iterable[str], signature: Signature) -> list[str]:
     return sorted(trees, key=lambda name: places.get(name, len(places)))
 
 
-def _donors(sources: list[dict[str, Any]], trees: Mapping[str, Tree]) -> dict[str, Any]:
+def _representatives(sources: list[dict[str, Any]], trees: Mapping[str, Tree]) -> dict[str, Any]:
     paths = [path for tree in trees.values() for path in tree.leaves()]
     return {path: _largest([source[path] for source in sources if path in source]) for path in paths}
 

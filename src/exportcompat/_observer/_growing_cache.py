@@ -14,7 +14,7 @@ _ABSENT = object()
 
 
 @contextmanager
-def growing_cache(model: Any) -> Iterator[None]:
+def dynamic_cache(model: Any) -> Iterator[None]:
     """Let `generate` use a cache that grows, where the model's own configurations want one for sliding layers.
 
     Who asks `generate` itself for a cache of fixed size, or sets `"static"`, gets it.

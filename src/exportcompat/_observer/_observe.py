@@ -77,7 +77,7 @@ Parts = Mapping[str, tuple[Any, InputObserver]]
 """The parts of an encoder-decoder by name, each with what was observed of it."""
 
 
-def is_pair(model: Any, inputs: Inputs, generate: bool | None = None) -> bool:
+def is_encoder_decoder(model: Any, inputs: Inputs, generate: bool | None = None) -> bool:
     """Say whether a model is an encoder-decoder that makes a text of its inputs, to be exported in two parts.
 
     Inputs that have a text for the decoder are for the whole model, unless `generate` is True.
@@ -89,7 +89,7 @@ def is_pair(model: Any, inputs: Inputs, generate: bool | None = None) -> bool:
     return _can_generate(model) and (bool(generate) or not is_whole)
 
 
-def observe_pair(model: Any, inputs: Inputs) -> Parts:
+def observe_encoder_decoder(model: Any, inputs: Inputs) -> Parts:
     """Run `generate` of an encoder-decoder, and return its encoder and its decoder with what they were given.
 
     A text is also taken twice over, so that its length is seen to vary.

@@ -19,7 +19,7 @@ from exportcompat.registry import ExportCompatError
 from . import _export_sample
 from ._alignment import Aligned, align
 from ._dynamic_axes import Axes, name_axes
-from ._growing_cache import growing_cache
+from ._growing_cache import dynamic_cache
 from ._record import (
     DERIVED,
     TRIMMING,
@@ -94,7 +94,7 @@ class InputObserver:
         before = vars(watched).get(method_name, Parameter.empty)
         vars(watched)[method_name] = self._watching(watched, before, limit)
         try:
-            with growing_cache(watched):
+            with dynamic_cache(watched):
                 yield self
         finally:
             if before is Parameter.empty:

@@ -28,7 +28,7 @@ from ._bounds import Condition, call_sizes, conditions, labelled, outside, sched
 from ._dynamic_axes import Axes
 from ._eager_decoder import EagerDecoder, output_names
 from ._record import Part, Record, take_result
-from ._text_only_decoder import TextAlone
+from ._text_only_decoder import TextOnlyDecoder
 
 _REFUSED = "ONNX Runtime: "
 """Begins the error of a call that the file does not take."""
@@ -172,10 +172,10 @@ def _scheduled(
     tolerance: float | None,
     wanted: Iterable[Schedule],
 ) -> Iterator[Discrepancy]:
-    from exportcompat.patches.toolkit.module_state import kept
+    from exportcompat.patches.toolkit.module_state import preserved
 
     config = getattr(observed.model, "config", None)
-    decoder = TextAlone(file, list(names.values()), config, observed.aligned, observed.axes)
+    decoder = TextOnlyDecoder(file, list(names.values()), config, observed.aligned, observed.axes)
     logits = next(leaf for leaf, name in names.items() if name == LOGITS)
     width = next(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors
@@ -185,7 +185,7 @@ def _scheduled(
     eager = EagerDecoder(model, observed.method, observed.signature, observed.aligned, known, width)
     for schedule in wanted:
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
-        with kept(model):
+        with preserved(model):
             yield from _guarded(schedule, run(decoder, eager, schedule, tolerance))
 
 

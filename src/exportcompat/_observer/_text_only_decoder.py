@@ -17,7 +17,7 @@ _FIRST = 3
 """The ids before this one are those of padding, begin and end, in most models."""
 
 
-class TextAlone(OnnxDecoder):
+class TextOnlyDecoder(OnnxDecoder):
     """A file with the interface of a decoder; what it takes besides a text is empty, as in a call without images.
 
     Positions of several kinds are all those of the text.
