@@ -40,7 +40,7 @@ SHARED: Mapping[str, set[str]] = {
 }
 """The modules beside the packages, and the packages that each may import; whoever is not below these may use them."""
 
-RECORDS = "19413e8ee6c22a69"
+RECORDS = "0a600fbaf61702d7"
 """A digest of all records of specs, in order: a move of code changes none. Whoever changes a record sets it anew."""
 
 Edge = tuple[str, str, str]

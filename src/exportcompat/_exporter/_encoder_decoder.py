@@ -16,6 +16,7 @@ from ._steps import (
     Exported,
     Progress,
     cast,
+    cast_inputs,
     model_facts,
     program,
     stage,
@@ -51,7 +52,7 @@ def export_pair(
         raise ExportCompatError(f"an encoder-decoder makes {' and '.join(FILES.values())}; name a folder, not {folder}")
     model = cast(model, dtype)
     with stage("observe", say), apply_patches(**patches):
-        parts = observe_pair(model, inputs)
+        parts = observe_pair(model, cast_inputs(inputs, dtype))
     with stage("export", say), apply_patches(**patches) as report:
         programs = {name: program(part, observer, opset)[0] for name, (part, observer) in parts.items()}
     drop_unused(programs[ENCODER])

@@ -1,5 +1,6 @@
 """Run what was observed once more, through an exported file, and the schedule of decoders behind it."""
 
+import functools
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from . import _export_sample
 from ._alignment import Aligned
 from ._dynamic_axes import Axes
 from ._eager_decoder import EagerDecoder, output_names
+from ._embedded_tokens import embed
 from ._record import Record
 from ._text_only_decoder import TextAlone
 
@@ -131,7 +133,8 @@ def _scheduled(
     from exportcompat.patches.toolkit.module_state import kept
 
     config = getattr(observed.model, "config", None)
-    decoder = TextAlone(file, list(names.values()), config, observed.aligned, observed.axes)
+    embedder = functools.partial(embed, observed.model)
+    decoder = TextAlone(file, list(names.values()), config, observed.aligned, observed.axes, embedder)
     logits = next(leaf for leaf, name in names.items() if name == LOGITS)
     width = next(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors
