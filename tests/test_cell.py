@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 
 from exportcompat.matrix.cases._catalogue import CASES, chosen
-from exportcompat.matrix.checks._row import ablate, check_case, proved, state_of
+from exportcompat.matrix.checks._row import HARMED, ablate, check_case, problems_of, proved, state_of
 from exportcompat.matrix.runs import _cell, _worker_pool
 from exportcompat.matrix.runs._cell import run_cell
 from exportcompat.matrix.runs._worker_pool import Limits
-from exportcompat.matrix.store._results import Installed, Results, check_content, file_name
+from exportcompat.matrix.store import WORKS
+from exportcompat.matrix.store._results import Installed, Results, check_content, file_name, read_results
 from exportcompat.registry import ExportCompatError, MissingExtraError
 
+RESULTS = Path(__file__).resolve().parents[1] / "matrix" / "results"
 PACKAGES = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "onnx": "1.0", "onnxscript": "1.0", "onnxruntime": "1.0"}
 LLAMA, GPT = CASES["llama"], CASES["tiny_gpt"]
 ROW: dict[str, Any] = {"state": "patched", "problems": [], "used": [], "modules": []}
@@ -158,6 +160,23 @@ def test_a_model_that_cannot_be_built_here_says_why() -> None:
 def test_harm_is_worse_than_no_help() -> None:
     pairs = [("works", "works"), ("fails", "works"), ("works", "wrong"), ("wrong", "fails")]
     assert [state_of(*pair) for pair in pairs] == ["native", "patched", "wrong", "fails"]
+
+
+@pytest.mark.parametrize(("plain", "patched"), [("works", "wrong"), ("works", "fails")])
+def test_harm_is_named_before_what_is_wrong(plain: str, patched: str) -> None:
+    assert problems_of(plain, patched, ["why"]) == [HARMED, "why"]
+    assert problems_of("wrong", patched, ["why"]) == ["why"]
+    assert problems_of("works", "works", []) == []
+
+
+def test_no_result_is_of_a_case_that_patches_have_harmed() -> None:
+    harmed = [
+        (cell, name)
+        for cell, content in read_results(RESULTS).items()
+        for name, row in content["cases"].items()
+        if row.get("plain", {}).get("state") == "works" and row["state"] not in WORKS
+    ]
+    assert not harmed
 
 
 JOBS = {

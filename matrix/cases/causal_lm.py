@@ -82,6 +82,16 @@ SHARED = {
     "hidden_size_per_layer_input": 8,
 }
 
+_PHIMOE_ROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0] * 4,
+    "long_factor": [1.0, 1.5, 2.0, 2.5],
+    "short_mscale": 1.1,
+    "long_mscale": 1.3,
+    "original_max_position_embeddings": 16,
+}
+
 _GPT_SIZES = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "n_inner": 64}
 
 SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
@@ -98,6 +108,11 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "llama_longrope": ("Llama, longrope, limit 16", "Llama", {"rope_scaling": _LONGROPE}),
     "mistral": ("Mistral", "Mistral", {"sliding_window": None}),
     "mixtral": ("Mixtral, 4 experts", "Mixtral", {"num_local_experts": 4}),
+    "phimoe_longrope": (
+        "PhiMoE, longrope, limit 16",
+        "Phimoe",
+        {"num_local_experts": 4, "rope_parameters": _PHIMOE_ROPE},
+    ),
     "mixtral_beyond": (
         "Mixtral, texts longer than its positions",
         "Mixtral",

@@ -32,4 +32,5 @@ CASES = (
     _model("offset", "that adds an integer to a weight"),
     _model("choosing", "that chooses between masks"),
     _model("hooking", "that installs a hook"),
+    _model("retried", "that the second try captures"),
 )

@@ -12,6 +12,8 @@ from exportcompat.matrix.cases import Case, Sample, parse_proof
 _SHOWN = 3
 """Problems that a result keeps."""
 
+HARMED = "harmed: it works without patches"
+
 
 def check_case(case: Case) -> dict[str, Any]:
     """Check a case without and with patches.
@@ -78,7 +80,7 @@ def _exported(case: Case) -> dict[str, Any]:
     return {
         **row,
         "state": state_of(plain.state, patched.state),
-        "problems": row["problems"][:_SHOWN],
+        "problems": problems_of(plain.state, patched.state, row["problems"])[:_SHOWN],
         # What is no number at all has no difference; JSON could not hold it either.
         "difference": row["difference"] if math.isfinite(row["difference"] or 0.0) else None,
         "plain": {"state": plain.state, "problem": "".join(plain.problems[:1]), "seconds": round(plain.seconds, 1)},
@@ -111,6 +113,11 @@ def state_of(plain: str, patched: str) -> str:
     if patched != "works":
         return patched
     return "native" if plain == "works" else "patched"
+
+
+def problems_of(plain: str, patched: str, problems: list[str]) -> list[str]:
+    """Return the problems of a case, before them that the patches have made them: nothing is worse for a user."""
+    return [HARMED, *problems] if plain == "works" and patched != "works" else problems
 
 
 def loaded_models() -> list[str]:

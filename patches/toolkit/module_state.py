@@ -3,25 +3,86 @@
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 _TABLES = (dict, OrderedDict, set)
 """What a module keeps parameters, buffers, modules and hooks in, and models their own tables."""
 
+_State = tuple[Any, dict[str, Any], dict[str, Any]]
+"""A module, its attributes, and what its tables hold."""
+
+_IS_KEPT = ContextVar("_IS_KEPT", default=False)
+"""Whether a call around this one gives the state back."""
+
+
+@contextmanager
+def kept_through(model: Any) -> Iterator[None]:
+    """Give a model its state back at the end, and let `kept_for_next_try` leave it alone until then."""
+    token = _IS_KEPT.set(True)
+    try:
+        with kept(model):
+            yield
+    finally:
+        _IS_KEPT.reset(token)
+
+
+@contextmanager
+def kept_for_next_try(model: Any) -> Iterator[None]:
+    """Give a model its state back; after an error inside of `kept_through`, take new tensors away, and no more.
+
+    What is no tensor, such as hooks and the marks that they are there, the next try may need.
+    """
+    states = _states(model)
+    try:
+        yield
+    except BaseException:
+        (_give_back_tensors if _IS_KEPT.get() else _give_back_all)(states)
+        raise
+    else:
+        _give_back_all(states)
+
 
 @contextmanager
 def preserved(model: Any) -> Iterator[None]:
     """Give every module of `model` its attributes back at the end, by reference, and its tables what they had."""
-    states = [(module, dict(vars(module)), _tables(module)) for module in getattr(model, "modules", list)()]
+    states = _states(model)
     try:
         yield
     finally:
-        for module, attributes, tables in states:
-            give_back(vars(module), attributes)
-            for name, before in tables.items():
-                table = vars(module)[name]
+        _give_back_all(states)
+
+
+def _states(model: Any) -> list[_State]:
+    return [(module, dict(vars(module)), _tables(module)) for module in getattr(model, "modules", list)()]
+
+
+def _give_back_all(states: list[_State]) -> None:
+    for module, attributes, tables in states:
+        give_back(vars(module), attributes)
+        for name, before in tables.items():
+            table = vars(module)[name]
+            table.clear()
+            table.update(before)
+
+
+def _give_back_tensors(states: list[_State]) -> None:
+    """Give back what has become another tensor, as an attribute or in a table, and leave the rest as it is."""
+    for module, attributes, tables in states:
+        names = _new_tensors(vars(module), attributes)
+        now = {name: value for name, value in vars(module).items() if name not in names}
+        give_back(vars(module), {**now, **{name: attributes[name] for name in names & attributes.keys()}})
+        for name, before in tables.items():
+            table = vars(module)[name]
+            if isinstance(before, dict) and isinstance(table, dict) and _new_tensors(table, before):
                 table.clear()
                 table.update(before)
+
+
+def _new_tensors(after: dict[str, Any], before: dict[str, Any]) -> set[str]:
+    from torch import Tensor
+
+    return {name for name, value in after.items() if isinstance(value, Tensor) and value is not before.get(name)}
 
 
 def _tables(module: Any) -> dict[str, Any]:

@@ -6,13 +6,15 @@ Cause: non-strict export runs the real `forward` of the real module. An attribut
 then holds a FakeTensor. torch restores attributes that were tensors before, not those that are new. What `forward` puts
 into a dictionary of its module stays too: transformers 5.2 and later install hooks when hidden states are first asked
 for, and would install them twice if their mark alone were taken away.
+What is done: every module gets its attributes and tables back. Inside of `torch.onnx.export`, which tries another way
+after an error, they come back when its last try is over (`torch-onnx-second-try`).
 Can go: when `torch.export` restores every attribute of every module.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.patches.toolkit.module_state import preserved
+from exportcompat.patches.toolkit.module_state import kept_for_next_try
 from exportcompat.patches.toolkit.records import source, variants
 
 
@@ -20,7 +22,7 @@ def patch_trace_export(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `_export` leave every module of the exported model as it was."""
 
     def _export(mod: Any, *args: Any, **kwargs: Any) -> Any:
-        with preserved(mod):
+        with kept_for_next_try(mod):
             return original(mod, *args, **kwargs)
 
     return _export

@@ -1,6 +1,7 @@
 """The files that clients read beside an exported decoder: transformers' configuration, and onnxruntime-genai's."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,25 @@ def write_configs(model: Any, path: Path, inputs: list[str], tokenizer: Any = No
         tokenizer.save_pretrained(path.parent)
     cache = [name for name in inputs if name.startswith(f"{PAST_ARGUMENT}.")]
     # onnxruntime-genai knows of keys and values, and not of states.
-    if cache and all(name.endswith((".key", ".value")) for name in cache):
-        text = json.dumps(genai_config(config, path.name, inputs), indent=2)
-        (path.parent / "genai_config.json").write_text(text + "\n", "utf-8")
+    found = _genai_config(config, path.name, inputs) if cache else None
+    if found is not None and all(name.endswith((".key", ".value")) for name in cache):
+        (path.parent / "genai_config.json").write_text(json.dumps(found, indent=2) + "\n", "utf-8")
     return sorted(set(path.parent.iterdir()) - before)
+
+
+def _genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, Any] | None:
+    """Return the configuration of onnxruntime-genai, or None, with a warning, for a model that it cannot describe."""
+    try:
+        return genai_config(config, filename, inputs)
+    except Exception as error:
+        # Some configurations have sizes for each layer (Gemma 4), others no sizes, or by other names.
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        warnings.warn(
+            f"genai_config.json is not written: onnxruntime-genai wants sizes that all layers share, and the "
+            f"configuration does not give them ({reason}); run the file with ONNX Runtime or optimum instead",
+            stacklevel=4,
+        )
+        return None
 
 
 def genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, Any]:

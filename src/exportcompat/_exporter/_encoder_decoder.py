@@ -16,6 +16,7 @@ from ._steps import (
     Exported,
     Progress,
     cast,
+    cast_inputs,
     model_facts,
     program,
     stage,
@@ -51,7 +52,7 @@ def export_encoder_decoder(
         raise ExportCompatError(f"an encoder-decoder makes {' and '.join(FILES.values())}; name a folder, not {folder}")
     model = cast(model, dtype)
     with stage("observe", say), apply_patches(**patches):
-        parts = observe_encoder_decoder(model, inputs)
+        parts = observe_encoder_decoder(model, cast_inputs(inputs, dtype))
     with stage("export", say), apply_patches(**patches) as report:
         programs, taken = {}, {}
         for name, (part, observer) in parts.items():

@@ -13,7 +13,7 @@ from exportcompat.registry import ExportCompatError, OnAssumption, Registry
 from ._client_configs import write_configs
 from ._encoder_decoder import export_encoder_decoder
 from ._onnx_program import metadata, save
-from ._steps import Exported, Progress, cast, model_facts, program, stage, verified
+from ._steps import Exported, Progress, cast, cast_inputs, model_facts, program, stage, verified
 
 
 def export(
@@ -113,7 +113,7 @@ def _observed(
         return model, given
     model = cast(model, dtype)
     with stage("observe", say), apply_patches(**patches):
-        return model, observe(model, given, generate=generate)
+        return model, observe(model, cast_inputs(given, dtype), generate=generate)
 
 
 def _file(path: str | Path) -> Path:

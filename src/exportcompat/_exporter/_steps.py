@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat._observer import InputObserver
+from exportcompat._observer import InputObserver, Inputs
 from exportcompat._verification import Discrepancies, Discrepancy
 from exportcompat.registry import ExportCompatError, PatchReport
 
@@ -64,6 +64,20 @@ def cast(model: Any, dtype: str | None) -> Any:
     wanted = getattr(require("torch", "torch"), dtype)
     found = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
     return model if found == {wanted} else copy.deepcopy(model).to(wanted)
+
+
+def cast_inputs(inputs: Inputs, dtype: str | None) -> Inputs:
+    """Return inputs whose tensors of floats have the wanted dtype, as the copy of the model has; None for any."""
+    if dtype is None:
+        return inputs
+    torch = require("torch", "torch")
+    wanted = getattr(torch, dtype)
+
+    def to(leaf: Any) -> Any:
+        return leaf.to(wanted) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
+
+    cast_all: Inputs = torch.utils._pytree.tree_map(to, inputs)
+    return cast_all
 
 
 def program(model: Any, observer: InputObserver, opset: int | None) -> tuple[Any, list[str]]:

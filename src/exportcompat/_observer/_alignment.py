@@ -16,6 +16,8 @@ from ._tree import Tree, flatten
 _TOKENS = ("input_ids", "inputs_embeds")
 GROWING = ("key", "value", "0", "1")
 """Names of leaves of a cache that are keys or values."""
+INDEXING = ("index_key",)
+"""Names of leaves of a cache that are keys of an indexer, which has one head."""
 
 Shape = tuple[int, ...]
 

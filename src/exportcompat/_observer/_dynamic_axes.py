@@ -5,7 +5,7 @@ from typing import Any
 
 from exportcompat.registry import ExportCompatError
 
-from ._alignment import GROWING, Aligned
+from ._alignment import GROWING, INDEXING, Aligned
 
 Axes = dict[str, dict[int, str]]
 """Name by axis, by path; an axis that is not there is constant."""
@@ -38,9 +38,17 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
 
 
 def past_axis(aligned: Aligned, path: str) -> int | None:
-    """Return the axis of a tensor of keys or values, `(batch, kv_heads, past, head_dim)`, that grows."""
-    is_cache = aligned.argument(path) == aligned.cache and path.rpartition(".")[2] in GROWING
-    return 2 if is_cache and aligned.donors[path].dim() == 4 else None
+    """Return the axis of a tensor of a cache that grows; None if there is none.
+
+    It is the third of keys and values, `(batch, kv_heads, past, head_dim)`, and the second of the keys of an indexer,
+    `(batch, past, head_dim)`, as layers with sparse attention have them.
+    """
+    if aligned.argument(path) != aligned.cache:
+        return None
+    leaf, rank = path.rpartition(".")[2], aligned.donors[path].dim()
+    if leaf in INDEXING and rank == 3:
+        return 1
+    return 2 if leaf in GROWING and rank == 4 else None
 
 
 def name_axes(aligned: Aligned, batch: Collection[str] | bool | None) -> Axes:
@@ -62,8 +70,9 @@ def name_axes(aligned: Aligned, batch: Collection[str] | bool | None) -> Axes:
 
 
 def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
-    if past_axis(aligned, path) is not None:
-        return {0: BATCH, 2: PAST_STATES if ".encoder." in path else PAST}
+    past = past_axis(aligned, path)
+    if past is not None:
+        return {0: BATCH, past: PAST_STATES if ".encoder." in path else PAST}
     roles = _ROLES.get((path, aligned.donors[path].dim()), {})
     # Without a cache there is nothing before the sequence.
     alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}

@@ -9,6 +9,7 @@ from exportcompat._verification import LOGITS, PAST_ARGUMENT, present_name
 
 from ._alignment import Aligned
 from ._dynamic_axes import past_axis
+from ._embedded_tokens import embeddings_of
 from ._growing_cache import has_fixed_cache
 from ._tree import Tree
 
@@ -78,8 +79,8 @@ class EagerDecoder:
         self._device = next(iter(aligned.donors.values())).device
         cache = _cache(aligned)
         self._keys = (_logits(aligned, cache), aligned.cache if cache is None else cache.path)
-        embeddings = getattr(model, "get_input_embeddings", lambda: None)()
-        self.vocabulary = width if embeddings is None else min(width, int(embeddings.weight.shape[0]))
+        weight = getattr(embeddings_of(model), "weight", None)
+        self.vocabulary = width if weight is None else min(width, int(weight.shape[0]))
 
     def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         """Return logits and cache; where the model makes its first cache itself, it is left to do so."""

@@ -19,6 +19,7 @@ from exportcompat.registry import ExportCompatError
 from . import _export_sample
 from ._alignment import Aligned, align
 from ._dynamic_axes import Axes, name_axes
+from ._embedded_tokens import embedded
 from ._growing_cache import dynamic_cache
 from ._record import (
     DERIVED,
@@ -285,7 +286,8 @@ class InputObserver:
             return replay(observed, path, tolerance, names or {})
 
     def _aligned(self) -> tuple[Aligned, Axes]:
-        aligned = align(self._records, self._signature, self._missing, is_pair=_part(self._model) is not None)
+        records = embedded(self._records, self._model)
+        aligned = align(records, self._signature, self._missing, is_pair=_part(self._model) is not None)
         return aligned, name_axes(aligned, self._batch)
 
     def _variable(self, kind: Any) -> list[str]:

@@ -1,5 +1,6 @@
 """Run what was observed once more, through an exported file, and the schedule of decoders behind it."""
 
+import functools
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from ._alignment import Aligned
 from ._bounds import Condition, call_sizes, conditions, labelled, outside, schedules, sizes_around
 from ._dynamic_axes import Axes
 from ._eager_decoder import EagerDecoder, output_names
+from ._embedded_tokens import embed
 from ._record import Part, Record, take_result
 from ._text_only_decoder import TextOnlyDecoder
 
@@ -175,7 +177,8 @@ def _scheduled(
     from exportcompat.patches.toolkit.module_state import preserved
 
     config = getattr(observed.model, "config", None)
-    decoder = TextOnlyDecoder(file, list(names.values()), config, observed.aligned, observed.axes)
+    embedder = functools.partial(embed, observed.model)
+    decoder = TextOnlyDecoder(file, list(names.values()), config, observed.aligned, observed.axes, embedder)
     logits = next(leaf for leaf, name in names.items() if name == LOGITS)
     width = next(
         int(item.outputs.tensors[logits].shape[-1]) for item in observed.records if logits in item.outputs.tensors

@@ -1,7 +1,7 @@
 """An exported decoder that may also take images or sounds, called with a text alone."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -9,6 +9,7 @@ from exportcompat._verification import OnnxDecoder, OnnxFile, matched
 
 from ._alignment import Aligned
 from ._dynamic_axes import Axes
+from ._embedded_tokens import EMBEDDINGS
 from ._export_sample import absent
 
 _POSITIONS = "position_ids"
@@ -31,12 +32,21 @@ class TextOnlyDecoder(OnnxDecoder):
         config: of the model; it names the placeholders.
         aligned: what was observed.
         axes: the dynamic axes.
+        embed: returns the embeddings of the tokens of a call, for a file that takes those.
 
     Attributes:
         names: the observed name of each input that is no cache; torch adds to that of one that is a result, too.
     """
 
-    def __init__(self, file: OnnxFile, outputs: Sequence[str], config: Any, aligned: Aligned, axes: Axes) -> None:
+    def __init__(
+        self,
+        file: OnnxFile,
+        outputs: Sequence[str],
+        config: Any,
+        aligned: Aligned,
+        axes: Axes,
+        embed: Callable[[Mapping[str, Any]], Any],
+    ) -> None:
         super().__init__(file, outputs)
         # torch may have made up the names of the cache from the same words, or from those of the argument.
         cache = {leaf: name for leaf, name in aligned.names().items() if aligned.argument(leaf) == aligned.cache}
@@ -45,7 +55,7 @@ class TextOnlyDecoder(OnnxDecoder):
         self._past = {**self._past, **found}
         self._tokens = [name for name in self._tokens if name not in found]
         self._aligned, self._axes = aligned, axes
-        self._placeholders = _placeholders(config)
+        self._placeholders, self._embed = _placeholders(config), embed
         self.names = matched(self.inputs, aligned.trees, "the inputs")
 
     def __call__(self, inputs: Mapping[str, Any], cache: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -53,6 +63,9 @@ class TextOnlyDecoder(OnnxDecoder):
         plain = next(token for token in count(_FIRST) if token not in self._placeholders)
         for placeholder in self._placeholders:
             inputs["input_ids"].masked_fill_(inputs["input_ids"] == placeholder, plain)
+        if EMBEDDINGS in self.names.values():
+            # It is written to what is given for eager's sake, which takes no tokens either.
+            inputs[EMBEDDINGS] = self._embed(inputs)  # type: ignore[index]
         others = [name for name in self.names.values() if name not in inputs]
         given = {**inputs, **self._positions(inputs)}
         given |= absent(self._aligned, self._axes, others, given)

@@ -63,10 +63,11 @@ class OnnxDecoder:
         self._tokens = [name for name in self._file.inputs if name not in self._past]
         names = self._file.outputs if outputs is None else outputs
         self._outputs = placed(self._file.outputs, names)
-        if "input_ids" not in self._tokens or LOGITS not in self._outputs.values():
+        if not {"input_ids", "inputs_embeds"} & set(self._tokens) or LOGITS not in self._outputs.values():
             raise ExportCompatError(
                 f"{self._file.path} has the inputs {list(self._file.inputs)} and the outputs {self._file.outputs}; "
-                "a decoder has 'input_ids' and 'logits': export it with input_names and output_names"
+                "a decoder has 'input_ids' (or 'inputs_embeds') and 'logits': export it with input_names and "
+                "output_names"
             )
 
     @property

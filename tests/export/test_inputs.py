@@ -1,0 +1,67 @@
+"""What people hand over besides tokens: floats for a model in a smaller dtype, embeddings, configurations per layer."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="inputs are tensors")
+
+from exportcompat._exporter._client_configs import _genai_config
+from exportcompat._exporter._steps import cast_inputs
+from exportcompat._observer._embedded_tokens import embedded, embeddings_of
+from exportcompat._observer._record import Part, Record
+
+
+def test_floats_are_cast_and_integers_are_not() -> None:
+    given = {
+        "pixel_values": torch.ones(1, 3),
+        "input_ids": torch.ones(1, 3, dtype=torch.int64),
+        "masks": [torch.ones(1)],
+    }
+    (found,) = cast_inputs([given], "float16")
+    assert [found["pixel_values"].dtype, found["masks"][0].dtype, found["input_ids"].dtype] == [
+        torch.float16,
+        torch.float16,
+        torch.int64,
+    ]
+    assert cast_inputs(given, None) is given
+
+
+class Unembedded:
+    """A class whose tokens are embedded nobody knows where, as transformers says it."""
+
+    def get_input_embeddings(self) -> Any:
+        raise NotImplementedError
+
+
+def record(**inputs: Any) -> Record:
+    part = Part()
+    for name, value in inputs.items():
+        part.add(name, value)
+    return Record(part, Part(), 0, 0.0)
+
+
+def test_a_class_without_embeddings_has_none() -> None:
+    assert embeddings_of(Unembedded()) is None
+    assert embeddings_of(object()) is None
+
+
+def test_later_calls_of_generate_have_embeddings_where_the_first_has_them() -> None:
+    table = torch.nn.Embedding(9, 4)
+    model = SimpleNamespace(get_input_embeddings=lambda: table)
+    tokens = torch.tensor([[3, 5]])
+    first, later = embedded([record(inputs_embeds=torch.ones(1, 3, 4)), record(input_ids=tokens)], model)
+    assert list(first.inputs.trees) == list(later.inputs.trees) == list(later.inputs.tensors) == ["inputs_embeds"]
+    assert torch.equal(later.inputs.tensors["inputs_embeds"], table(tokens))
+
+
+def test_calls_with_tokens_alone_stay_as_they_are() -> None:
+    records = [record(input_ids=torch.tensor([[3, 5]]))]
+    assert embedded(records, SimpleNamespace(get_input_embeddings=lambda: torch.nn.Embedding(9, 4))) is records
+
+
+def test_a_configuration_that_differs_by_layer_gets_no_genai_config(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"genai_config.json is not written.*num_attention_heads.*optimum instead"):
+        assert _genai_config(SimpleNamespace(model_type="mixed"), "model.onnx", []) is None
