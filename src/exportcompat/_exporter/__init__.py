@@ -1,11 +1,15 @@
 """From a model to a file that is right: observe, export, write, compare."""
 
+from ._companion_files import copy_companions
 from ._export import export
 from ._onnx_program import PREFIX
+from ._opset import check_opset
 from ._steps import Exported
 
 __all__ = [
     "PREFIX",
     "Exported",
+    "check_opset",
+    "copy_companions",
     "export",
 ]

@@ -12,6 +12,7 @@ from exportcompat.registry import ExportCompatError
 from ._client_configs import write_configs
 from ._encoder_decoder import export_pair
 from ._onnx_program import metadata, save
+from ._opset import check_opset
 from ._steps import Exported, Progress, cast, model_facts, program, stage, verified
 
 
@@ -53,12 +54,13 @@ def export(
         progress: gets a line for each stage.
 
     Raises:
-        ExportCompatError: an argument cannot be used, the calls do not agree, or the file cannot be written.
+        ExportCompatError: an argument or the opset cannot be used, the calls do not agree, or the file cannot be written.
         MissingExtraError: a package is not installed.
         Exception: what `torch.onnx.export` raises for a model that does not export.
     """
     say = progress or (lambda _: None)
     _require_packages(verify=verify)
+    check_opset(opset)
     if not isinstance(observer_or_inputs, InputObserver) and is_pair(model, observer_or_inputs, generate):
         return export_pair(
             model,
