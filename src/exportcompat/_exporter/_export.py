@@ -54,7 +54,7 @@ def export(
         progress: gets a line for each stage.
 
     Raises:
-        ExportCompatError: an argument or the opset cannot be used, the calls do not agree, or the file cannot be written.
+        ExportCompatError: an argument cannot be used, the calls do not agree, or it cannot be written.
         MissingExtraError: a package is not installed.
         Exception: what `torch.onnx.export` raises for a model that does not export.
     """
