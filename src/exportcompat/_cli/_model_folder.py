@@ -27,7 +27,7 @@ def resolve(source: str) -> str:
     # A name of the hub is one word, or two with a slash between them.
     if path.is_absolute() or source.startswith((".", "~")) or source.count("/") > 1 or os.sep * 2 in source:
         near = did_you_mean(path.name, _names(path.parent))
-        raise ExportCompatError(f"there is no folder {source}{near}")
+        raise ExportCompatError(f"cannot load {source!r}: there is no such folder here{near}")
     return source
 
 
