@@ -29,6 +29,7 @@ from ._report import Drift, PatchReport, Use
 from ._scope import OnDrift, Scope
 from ._select import Decision, plan
 from ._signature import signature_mismatch
+from ._similar import did_you_mean
 from ._spec import Kind, PatchingSpec
 from ._targets import DecoratedTarget, Target, parse_target
 from ._versions import Environment, Range, installed_version, parse_range
@@ -72,6 +73,7 @@ __all__ = [
     "TargetError",
     "UnknownSpecError",
     "Use",
+    "did_you_mean",
     "fingerprint",
     "installed_version",
     "mismatches",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from ._companions import CompanionRule
 from ._errors import DuplicateSpecError, UnknownSpecError
 from ._fingerprint import Fingerprints
+from ._similar import did_you_mean
 from ._spec import PatchingSpec
 from ._versions import ranges_overlap
 
@@ -68,12 +69,13 @@ class Registry:
         """Return the specs that share `spec_id`.
 
         Raises:
-            UnknownSpecError: there is none; the message lists the known ids.
+            UnknownSpecError: there is none; the message names similar ids, or all.
         """
         found = [spec for spec in self._specs if spec.id == spec_id]
         if not found:
-            known = ", ".join(self.ids()) or "none"
-            raise UnknownSpecError(f"no spec has the id {spec_id!r}; known ids: {known}")
+            near = did_you_mean(str(spec_id), self.ids())
+            known = f"; known ids: {', '.join(self.ids()) or 'none'}"
+            raise UnknownSpecError(f"no spec has the id {spec_id!r}{near or known}")
         return found
 
     def __iter__(self) -> Iterator[PatchingSpec]:

@@ -1,10 +1,9 @@
 """All cases, by name, and how one of them is found."""
 
-import difflib
 import fnmatch
 from collections.abc import Iterable, Mapping
 
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, did_you_mean
 
 from . import causal_lm, encoder_decoders, encoders, multimodal, qwen_vl, toy_gpt
 from ._case import Case
@@ -29,9 +28,8 @@ def find_case(name: str) -> Case:
         ExportCompatError: there is no case of that name; the message names similar ones, or all.
     """
     if name not in CASES:
-        near = difflib.get_close_matches(name, CASES)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"cases: {', '.join(CASES)}"
-        raise ExportCompatError(f"there is no case {name!r}; {hint}")
+        hint = did_you_mean(name, CASES) or f"; cases: {', '.join(CASES)}"
+        raise ExportCompatError(f"there is no case {name!r}{hint}")
     return CASES[name]
 
 
@@ -54,5 +52,6 @@ def chosen(patterns: Iterable[str]) -> list[Case]:
     patterns = list(patterns) or ["*"]
     for pattern in patterns:
         if not fnmatch.filter(CASES, pattern):
-            raise ExportCompatError(f"no case matches {pattern!r}; cases: {', '.join(CASES)}")
+            hint = did_you_mean(pattern, CASES) or f"; cases: {', '.join(CASES)}"
+            raise ExportCompatError(f"no case matches {pattern!r}{hint}")
     return [case for case in CASES.values() if any(fnmatch.fnmatch(case.name, pattern) for pattern in patterns)]

@@ -21,7 +21,7 @@ def kept_through(model: Any) -> Iterator[None]:
     """Give a model its state back at the end, and let `kept_for_next_try` leave it alone until then."""
     token = _IS_KEPT.set(True)
     try:
-        with kept(model):
+        with preserved(model):
             yield
     finally:
         _IS_KEPT.reset(token)

@@ -159,7 +159,7 @@ def test_an_unknown_architecture(run: Run, tmp_path: Path, llama: Path) -> None:
     config = json.loads((strange / "config.json").read_text("utf-8"))
     (strange / "config.json").write_text(json.dumps({**config, "architectures": ["LlamaForSomething"]}))
     status, _, messages = run("export", strange, tmp_path / "out")
-    assert status == 2 and "give --task, one of text-generation-with-past, " in messages
+    assert status == 2 and "give --task, one of text2text-generation-with-past, " in messages
 
 
 def test_a_prompt_without_a_tokenizer(run: Run, tmp_path: Path) -> None:

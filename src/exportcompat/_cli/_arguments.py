@@ -7,8 +7,6 @@ from typing import Any
 
 from exportcompat.registry import PACKAGES
 
-from ._tasks import TASKS
-
 
 def _export(arguments: argparse.Namespace) -> Iterator[str]:
     from ._export import run_export
@@ -17,7 +15,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def _verify(arguments: argparse.Namespace) -> Iterator[str]:
-    from ._export import run_verify
+    from ._verify import run_verify
 
     return run_verify(arguments)
 
@@ -28,8 +26,8 @@ def add_export(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser("export", help=text, description=text, allow_abbrev=False)
     parser.add_argument("model", metavar="MODEL_DIR", help="a folder with a model, or its name on the hub")
     parser.add_argument("folder", metavar="OUT_DIR", help="where the files and their configuration go")
-    parser.add_argument("--task", choices=list(TASKS), help="default: what the configuration says")
-    parser.add_argument("--prompt", metavar="TEXT", help="text to run the model on; default: made-up tokens")
+    parser.add_argument("--task", metavar="TASK", help="default: that of the architecture; a wrong one lists all")
+    _add_inputs(parser)
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), help="default: that of the weights")
     parser.add_argument("--opset", type=int, metavar="N", help="version of ONNX's operators; default: that of torch")
     parser.add_argument(
@@ -38,21 +36,53 @@ def add_export(commands: Any) -> argparse.ArgumentParser:
         default="auto",
         help="put the weights into a second file; auto: from 2 GB on",
     )
+    parser.add_argument(
+        "--layout",
+        choices=("flat", "transformers.js"),
+        default="flat",
+        help="where the ONNX files go: beside the others, or into onnx/ as transformers.js wants them",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="write into a folder that is not empty")
     parser.add_argument("--no-verify", action="store_true", help="do not compare with eager")
     parser.add_argument("--traceback", action="store_true", help="show the whole error of an export that fails")
+    _add_talk(parser)
     parser.set_defaults(run=_export)
     return parser
 
 
 def add_verify(commands: Any) -> argparse.ArgumentParser:
     """Add the parser of `verify`."""
-    text = "compare an exported file with the model that it was made of"
+    text = "compare an exported file, or all files of a folder, with the model that they were made of"
     parser: argparse.ArgumentParser = commands.add_parser("verify", help=text, description=text, allow_abbrev=False)
-    parser.add_argument("file", metavar="FILE", help="an ONNX file that exportcompat has written")
+    parser.add_argument("file", metavar="FILE_OR_FOLDER", help="an ONNX file, or a folder with some")
     parser.add_argument("--model", metavar="MODEL_DIR", help="the model; default: what the file says")
-    parser.add_argument("--task", choices=list(TASKS), help="default: what the file says")
+    parser.add_argument("--task", metavar="TASK", help="default: what the file says, or that of the architecture")
+    _add_inputs(parser)
+    _add_talk(parser)
     parser.set_defaults(run=_verify)
     return parser
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add what a model is run on."""
+    parser.add_argument("--prompt", metavar="TEXT", help="text to run the model on; default: made-up tokens")
+    parser.add_argument(
+        "--image", metavar="FILE", type=Path, action="append", default=[], help="image to run it on; may be repeated"
+    )
+    parser.add_argument(
+        "--audio", metavar="FILE", type=Path, action="append", default=[], help="sound (WAV); may be repeated"
+    )
+    parser.add_argument(
+        "--inputs", metavar="FILE.npz", type=Path, help="all arguments, as numpy.savez has written them"
+    )
+    parser.add_argument("--trust-remote-code", action="store_true", help="run code that comes with the model")
+
+
+def _add_talk(parser: argparse.ArgumentParser) -> None:
+    """Add how much is said while it runs."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--quiet", action="store_true", help="no progress, errors alone")
+    group.add_argument("--verbose", action="store_true", help="also what torch and transformers say")
 
 
 def add_drift(commands: Any) -> argparse.ArgumentParser:

@@ -1,6 +1,5 @@
 """Which specs `list` shows: those of an area, or those that concern a model."""
 
-import difflib
 import importlib
 import importlib.util
 import sys
@@ -8,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from exportcompat._extras import require
 from exportcompat.patches import AREAS, area_of
-from exportcompat.registry import Environment, ExportCompatError, PatchingSpec, Registry, Target, plan
+from exportcompat.registry import Environment, ExportCompatError, PatchingSpec, Registry, Target, did_you_mean, plan
 
 _MODELS = "transformers.models"
 
@@ -21,7 +20,7 @@ def of_area(specs: Iterable[PatchingSpec], area: str) -> Iterator[PatchingSpec]:
     """
     known = [item.name for item in AREAS]
     if area not in known:
-        raise ExportCompatError(f"there is no area {area!r}{_hint(area, known)}; areas: {', '.join(known)}")
+        raise ExportCompatError(f"there is no area {area!r}{did_you_mean(area, known)}; areas: {', '.join(known)}")
     yield from (spec for spec in specs if area_of(spec) == area)
 
 
@@ -51,7 +50,7 @@ def _package(model_type: str) -> str:
     mapping = require("transformers.models.auto.configuration_auto", "transformers")
     folder = mapping.model_type_to_module_name(model_type)
     if importlib.util.find_spec(f"{_MODELS}.{folder}") is None:
-        hint = _hint(model_type, mapping.CONFIG_MAPPING_NAMES)
+        hint = did_you_mean(model_type, mapping.CONFIG_MAPPING_NAMES)
         raise ExportCompatError(f"the installed transformers has no model type {model_type!r}{hint}")
     return f"{_MODELS}.{folder}"
 
@@ -66,8 +65,3 @@ def _writes_into(target: Target, package: str) -> bool:
 
 def _is_for_models(target: Target) -> bool:
     return target.is_spread or target.module.startswith(f"{_MODELS}.")
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), 3)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

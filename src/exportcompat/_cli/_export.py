@@ -1,22 +1,31 @@
-"""What `exportcompat export` and `exportcompat verify` do once the arguments are parsed."""
+"""What `exportcompat export` does once the arguments are parsed."""
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from exportcompat._api import apply_patches
+from exportcompat._api import plan
 from exportcompat._companions import check_companions
 from exportcompat._errors import MismatchError
-from exportcompat._exporter import Exported, export
+from exportcompat._exporter import Exported, check_opset, copy_companions, export
 from exportcompat._extras import require
-from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
-from exportcompat._verification import PREFIX, Discrepancies, OnnxFile
-from exportcompat.registry import ExportCompatError
+from exportcompat._observer import first_line
+from exportcompat._verification import Discrepancies
+from exportcompat.registry import ExportCompatError, installed_version, parse_range
 
-from ._model_loader import Loaded, load
+from ._media import Given, check_given
+from ._model_inputs import facts
+from ._model_loader import Loaded, Source, find_source, load
+from ._output_folder import lay_out, staged
+from ._progress_counts import counting, counting_nodes
+from ._talk import Talk, calm
+from ._tasks import check_task
+
+_NEEDED = ("onnx>=1.17", "onnxscript>=0.6", "onnxruntime>=1.20")
 
 
 def run_export(arguments: argparse.Namespace) -> Iterator[str]:
@@ -26,98 +35,143 @@ def run_export(arguments: argparse.Namespace) -> Iterator[str]:
         ExportCompatError: the model cannot be loaded or exported.
         MismatchError: the file differs from eager.
     """
-    source, folder = arguments.model, Path(arguments.folder)
-    if folder.suffix == ".onnx" or folder.is_file():
-        raise ExportCompatError(f"{folder} is no folder; name one, and model.onnx and its configuration are put there")
-    check_companions()
-    say("load ...")
-    loaded = load(source, arguments.task, arguments.prompt)
-    made = _export(loaded, source, folder, arguments)
-    yield from _report(made, as_json=arguments.json)
+    given = given_of(arguments)
+    _check_first(arguments, given)
+    talk, folder = Talk(is_quiet=arguments.quiet), Path(arguments.folder)
+    staging_folder = staged(folder, arguments.model, overwrite=arguments.overwrite)
+    with calm(is_verbose=arguments.verbose), talk.ticking(), staging_folder as staging:
+        talk("load ...")
+        source = find_source(arguments.model, trust=arguments.trust_remote_code)
+        loaded = load(source, arguments.task, given)
+        notes(loaded, talk)
+        made = _export(loaded, staging, arguments, talk)
+        left = _companions(loaded, staging, arguments.dtype)
+        lay_out(staging, arguments.layout)
+        files = sorted(path.relative_to(staging) for path in staging.rglob("*") if path.is_file())
+    made = _at(made, folder, files)
+    yield from _report(made, left, as_json=arguments.json)
     if made.discrepancies is not None:
-        _judge(made.path, made.discrepancies)
+        judge(made.path, made.discrepancies)
 
 
-def _export(loaded: Loaded, source: str, folder: Path, arguments: argparse.Namespace) -> Exported:
-    about = {"task": loaded.task, "source": source, "dtype": arguments.dtype or ""}
-    try:
+def given_of(arguments: argparse.Namespace) -> Given:
+    """Return what the caller wants a model to be run on."""
+    return Given(arguments.prompt, arguments.image, arguments.audio, arguments.inputs)
+
+
+def _check_first(arguments: argparse.Namespace, given: Given) -> None:
+    """Refuse what can be told to be wrong before any work."""
+    check_task(arguments.task)
+    check_given(given)
+    check_companions()
+    plan(include=arguments.include, exclude=arguments.exclude)
+    for package in ("torch", "transformers", "onnxscript", *([] if arguments.no_verify else ["onnxruntime"])):
+        require(package, "transformers" if package == "transformers" else "onnx")
+    for text in _NEEDED:
+        wanted = parse_range(text)
+        found = installed_version(wanted.package)
+        if found is not None and not wanted.admits(found):
+            raise ExportCompatError(
+                f"{wanted.package} {found} is installed, and {text} is needed; run: pip install --upgrade '{text}'"
+            )
+    check_opset(arguments.opset)
+
+
+def notes(loaded: Loaded, talk: Talk) -> None:
+    """Say what the model is taken for, what it is run on, and what of its folder could not be used."""
+    for note in loaded.notes:
+        talk(f"  {note}")
+    talk(f"  {type(loaded.model).__name__} for {loaded.task.name}, run on {facts(loaded.inputs)}")
+
+
+def _export(loaded: Loaded, staging: Path, arguments: argparse.Namespace, talk: Talk) -> Exported:
+    about = {
+        "task": loaded.task.name,
+        "source": loaded.source.name,
+        "revision": loaded.source.revision,
+        "dtype": arguments.dtype or "",
+    }
+    inputs = loaded.inputs if len(loaded.inputs) > 1 else loaded.inputs[0]
+    failing = _failing(loaded.source, facts(loaded.inputs), talk, shows_all=arguments.traceback)
+    with failing, counting(loaded.model, talk.count), counting_nodes(talk.count):
         return export(
             loaded.model,
-            loaded.inputs,
-            folder,
+            inputs,
+            staging,
             opset=arguments.opset,
             dtype=arguments.dtype,
             external_data={"auto": None, "always": True, "never": False}[arguments.external_data],
-            generate=loaded.generates,
-            tokenizer=loaded.tokenizer,
+            generate=loaded.task.generates,
             about=about,
             verify=not arguments.no_verify,
             patches={"include": arguments.include, "exclude": arguments.exclude},
-            progress=say,
+            progress=talk,
         )
+
+
+@contextmanager
+def _failing(source: Source, shapes: str, talk: Talk, *, shows_all: bool) -> Iterator[None]:
+    """Turn an error of torch or of the model into one line, which says at which stage it was."""
+    try:
+        yield
     except ExportCompatError:
         raise
     except Exception as error:
-        # The exporters of torch and onnxscript raise exceptions of any class for a model that they cannot take.
-        if arguments.traceback:
+        # Models, and the exporters of torch and onnxscript, raise exceptions of any class.
+        if shows_all:
             raise
-        raise MismatchError(f"{source!r} does not export: {first_line(error)} (--traceback shows all)") from error
+        said = f"{first_line(error)} (--traceback shows all)"
+        if talk.stage == "observe":
+            raise ExportCompatError(
+                f"{source.name!r} does not run on {shapes}: {said}; give --inputs FILE.npz with arrays that it takes"
+            ) from error
+        raise MismatchError(f"{source.name!r} does not export: {said}") from error
 
 
-def run_verify(arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the table of the comparison between a file and the model that it was made of.
-
-    Raises:
-        ExportCompatError: the file cannot be loaded, or does not say what it was made of.
-        MismatchError: the file differs from eager.
-    """
-    path = Path(arguments.file)
-    facts = OnnxFile(path).metadata
-    source = arguments.model or facts.get(f"{PREFIX}source")
-    if not source:
-        raise ExportCompatError(f"{path} does not say which model it was made of; give --model FOLDER")
-    say("load ...")
-    loaded = load(source, arguments.task or facts.get(f"{PREFIX}task"))
-    model = loaded.model.to(_dtype(facts.get(f"{PREFIX}dtype") or "float32"))
-    say("observe ...")
-    with apply_patches():
-        observer = _observer(model, loaded, facts.get(f"{PREFIX}part"))
-    say("verify ...")
-    found = observer.check_discrepancies(path)
-    yield from [_json(path, found)] if arguments.json else str(found).splitlines()
-    _judge(path, found)
+def _companions(loaded: Loaded, staging: Path, dtype: str | None) -> list[str]:
+    """Copy what clients need from the folder of the model, and return what was left out."""
+    source = Path(loaded.source.name)
+    if not source.is_dir():
+        source = _snapshot(loaded.source)
+    floating = next((str(item.dtype) for item in loaded.model.parameters() if item.is_floating_point()), "float32")
+    return copy_companions(source, staging, dtype or floating.removeprefix("torch."))[1]
 
 
-def _observer(model: Any, loaded: Loaded, part: str | None) -> InputObserver:
-    """Run the model, and return what was seen of it, or of the part of an encoder-decoder that a file holds."""
-    if part is None:
-        return observe(model, loaded.inputs, generate=loaded.generates)
-    return observe_encoder_decoder(model, loaded.inputs)[part][1]
+def _snapshot(source: Source) -> Path:
+    """Return the folder that the hub's client keeps a repository in; it fetches what is small and not there yet."""
+    hub: Any = require("huggingface_hub", "transformers")
+    weights = ["*.safetensors", "*.bin", "*.h5", "*.msgpack", "*.onnx*", "*.gguf", "*.pt", "*.pth", "*.ot", "*.ckpt"]
+    return Path(hub.snapshot_download(source.name, revision=source.revision or None, ignore_patterns=weights))
 
 
-def _dtype(name: str) -> Any:
-    return getattr(require("torch", "torch"), name)
+def _at(made: Exported, folder: Path, files: list[Path]) -> Exported:
+    """Return what was made, at its last place."""
+    path = next(folder / file for file in files if file.name == made.path.name)
+    return replace(made, path=path, files=[folder / file for file in files if folder / file != path])
 
 
-def say(line: str) -> None:
-    """Print progress, where results do not go."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def _report(made: Exported, *, as_json: bool) -> Iterator[str]:
+def _report(made: Exported, left: list[str], *, as_json: bool) -> Iterator[str]:
     if as_json:
-        yield _json(made.path, made.discrepancies, specs=made.report.used, files=[str(file) for file in made.files])
+        yield to_json(made.path, made.discrepancies, specs=made.report.used, files=[str(file) for file in made.files])
         return
     yield from str(made).splitlines()
     yield from (f"also written: {file}" for file in made.files)
+    if left:
+        yield f"not copied, as they are weights: {', '.join(left)}"
 
 
-def _json(path: Path, found: Discrepancies | None, **others: Any) -> str:
+def to_json(path: Path, found: Discrepancies | None, **others: Any) -> str:
+    """Return what the command prints with `--json`."""
     rows = [] if found is None else [{**vars(row)} for row in found]
     verdict = None if found is None else found.success
     return json.dumps({"path": str(path), "success": verdict, **others, "calls": rows}, indent=2)
 
 
-def _judge(path: Path, found: Discrepancies) -> None:
+def judge(path: Path, found: Discrepancies) -> None:
+    """Raise an error if a file differs from eager.
+
+    Raises:
+        MismatchError: it does.
+    """
     if not found.success:
         raise MismatchError(f"{path} is not right: {found.summary}")

@@ -24,7 +24,8 @@ _MATRIX = "matrix"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
-    It is 0, or 2 where the input cannot be used, or 1 for a file that is not right, and for a closed pipe.
+    It is 0, or 2 where the input cannot be used, or 1 for a file that is not right, and for a closed pipe,
+    or 130 if it was interrupted.
 
     Args:
         argv: the arguments after the command's name; None means those of this process.
@@ -46,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _close_stdout()
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("exportcompat: interrupted\n")
+        return 130
     return 0
 
 

@@ -1,6 +1,5 @@
-"""Load a model of transformers from a folder or the hub, and make inputs for it: what the command line needs."""
+"""Load a model of transformers from a folder or the hub: what the command line needs."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,17 +9,28 @@ from exportcompat._extras import require
 from exportcompat._observer import first_line
 from exportcompat.registry import ExportCompatError
 
-from ._tasks import (
-    PAIRS,
-    SUFFIXES,
-    TASKS,
-    WITH_PAST,
-)
+from ._media import Given, check_given
+from ._model_folder import resolve
+from ._model_inputs import InputMaker
+from ._processors import Processors
+from ._tasks import Task, check_task, task_of
 
-_SEED = 0
-_GENERATING = ("ForConditionalGeneration", "MTModel")
-_TOKENS = (2, 8)
-"""Sequences and tokens of a made-up text."""
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model is.
+
+    Attributes:
+        name: the absolute path of a folder, or the name of a repository of the hub.
+        revision: of the repository; empty for a folder.
+        config: its configuration.
+        options: keyword arguments of `from_pretrained`.
+    """
+
+    name: str
+    revision: str
+    config: Any
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -29,110 +39,80 @@ class Loaded:
 
     Attributes:
         model: in evaluation mode.
-        tokenizer: None if there is none.
         task: what it is loaded for.
-        inputs: keyword arguments to run it with.
+        inputs: keyword arguments to run it with, one dict or several of different sizes.
+        notes: what of the folder could not be used, and why.
+        source: where it is from.
     """
 
     model: Any
-    tokenizer: Any
-    task: str
-    inputs: dict[str, Any]
-
-    @property
-    def generates(self) -> bool:
-        """Say whether the task has a cache."""
-        return self.task == WITH_PAST or self.task in PAIRS
+    task: Task
+    inputs: list[dict[str, Any]]
+    notes: list[str]
+    source: Source
 
 
-def load(source: str, task: str | None = None, prompt: str | None = None) -> Loaded:
-    """Load a model and make inputs for it; where the weights come from is up to transformers.
+def find_source(name: str, *, trust: bool = False, revision: str = "") -> Source:
+    """Read the configuration of a model; nothing else of it is loaded.
 
     Args:
-        source: a folder, or the name of a repository of the hub.
+        name: a folder, or the name of a repository of the hub.
+        trust: run code of the repository.
+        revision: of the repository; empty for the newest.
+
+    Raises:
+        ExportCompatError: it is neither, or cannot be read.
+        MissingExtraError: transformers is not installed.
+    """
+    found = resolve(name)
+    transformers = require("transformers", "transformers")
+    options: dict[str, Any] = {"trust_remote_code": trust, **({"revision": revision} if revision else {})}
+    config = _loading(name, lambda: transformers.AutoConfig.from_pretrained(found, **options))
+    commit = revision or getattr(config, "_commit_hash", None) or ""
+    is_folder = Path(found).is_dir()
+    return Source(found, "" if is_folder else commit, config, options)
+
+
+def load(source: Source, task: str | None = None, given: Given | None = None, dtype: str | None = None) -> Loaded:
+    """Load a model and make inputs for it.
+
+    Args:
+        source: where it is.
         task: one of `TASKS`; None for the one that fits the architecture in the configuration.
-        prompt: a text; None for made-up tokens.
+        given: what to run it on.
+        dtype: of the weights; None for what the folder says.
 
     Raises:
         ExportCompatError: the model cannot be loaded, or there is no way to make inputs for it here.
-        MissingExtraError: transformers is not installed.
     """
     transformers = require("transformers", "transformers")
-    config = _loading(source, lambda: transformers.AutoConfig.from_pretrained(source))
-    chosen = task or _task(config, source)
-    loader = getattr(transformers, TASKS[chosen])
-    model = _loading(source, lambda: loader.from_pretrained(source)).eval()
-    tokenizer = _tokenizer(transformers, source)
-    return Loaded(model, tokenizer, chosen, _inputs(model, tokenizer, prompt, chosen, source))
+    given = given or Given()
+    check_task(task)
+    check_given(given)
+    chosen = task_of(transformers, source.config, source.name, task)
+    loader = getattr(transformers, chosen.loader)
+    model = _loading(source.name, lambda: loader.from_pretrained(source.name, **source.options)).eval()
+    if dtype:
+        model = model.to(getattr(require("torch", "torch"), dtype))
+    processors = Processors(transformers, source.name, source.options)
+    calls = InputMaker(model, chosen, processors, given, source.name).make()
+    floating = next((item.dtype for item in model.parameters() if item.is_floating_point()), None)
+    calls = [{name: _cast(value, floating) for name, value in call.items()} for call in calls]
+    return Loaded(model, chosen, calls, processors.notes, source)
 
 
-def _loading(source: str, load: Callable[[], Any]) -> Any:
+def _cast(value: Any, dtype: Any) -> Any:
+    """Return a tensor of floats in the type of the weights; anything else as it is."""
+    is_floating = hasattr(value, "is_floating_point") and value.is_floating_point()
+    return value.to(dtype) if is_floating and dtype is not None else value
+
+
+def _loading(name: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except Exception as error:
         # transformers, its hub client and safetensors raise exceptions of many classes for what cannot be read.
-        hint = "" if Path(source).exists() else "; there is no such folder here, so it was taken for a name of the hub"
-        raise ExportCompatError(f"cannot load {source!r}: {first_line(error)}{hint}") from error
-
-
-def _task(config: Any, source: str) -> str:
-    names = getattr(config, "architectures", None) or []
-    if getattr(config, "is_encoder_decoder", False) and names and names[0].endswith(_GENERATING):
-        text, sound = PAIRS
-        return sound if hasattr(config, "num_mel_bins") else text
-    for suffix, task in SUFFIXES.items():
-        if names and names[0].endswith(suffix):
-            return task
-    raise ExportCompatError(
-        f"{source!r} has the architectures {names}, which are of no known task; give --task, one of {', '.join(TASKS)}"
-    )
-
-
-def _tokenizer(transformers: Any, source: str) -> Any:
-    try:
-        return transformers.AutoTokenizer.from_pretrained(source)
-    except Exception:
-        # A model without a tokenizer is exported with made-up tokens.
-        return None
-
-
-def _inputs(model: Any, tokenizer: Any, prompt: str | None, task: str, source: str) -> dict[str, Any]:
-    kind = model.main_input_name
-    if kind == "pixel_values" and prompt is None:
-        return {"pixel_values": _image(model.config)}
-    if kind == "input_features" and prompt is None and hasattr(model.config, "max_source_positions"):
-        return {"input_features": _features(model.config)}
-    if kind != "input_ids":
-        raise ExportCompatError(
-            f"{source!r} takes {kind!r}, which cannot be made up here; call exportcompat.export(model, inputs, path)"
-        )
-    inputs = _text(model, tokenizer, prompt, source)
-    return inputs if task != "text-generation" else {**inputs, "use_cache": False}
-
-
-def _text(model: Any, tokenizer: Any, prompt: str | None, source: str) -> dict[str, Any]:
-    torch = require("torch", "torch")
-    if prompt is None:
-        count = int(model.get_input_embeddings().weight.shape[0])
-        generator = torch.Generator().manual_seed(_SEED)
-        tokens = torch.randint(min(3, count - 1), count, _TOKENS, generator=generator)
-        return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
-    if tokenizer is None:
-        raise ExportCompatError(f"{source!r} has no tokenizer for --prompt; leave it out, and tokens are made up")
-    known = inspect.signature(model.forward).parameters
-    return {name: value for name, value in tokenizer(prompt, return_tensors="pt").items() if name in known}
-
-
-def _features(config: Any) -> Any:
-    """Return mel features of sounds that are as long as the encoder takes, `(batch, bins, frames)`, float32."""
-    torch = require("torch", "torch")
-    shape = (2, config.num_mel_bins, 2 * config.max_source_positions)
-    return torch.randn(shape, generator=torch.Generator().manual_seed(_SEED))
-
-
-def _image(config: Any) -> Any:
-    torch = require("torch", "torch")
-    size = config.image_size
-    height, width = size if isinstance(size, (list, tuple)) else (size, size)
-    channels = getattr(config, "num_channels", 3)
-    return torch.rand(2, channels, height, width, generator=torch.Generator().manual_seed(_SEED))
+        hint = "" if Path(name).exists() else "; there is no such folder here, so it was taken for a name of the hub"
+        if "trust_remote_code" in str(error):
+            hint = "; it has code of its own: read it, and pass --trust-remote-code if it may run"
+        raise ExportCompatError(f"cannot load {name!r}: {first_line(error)}{hint}") from error

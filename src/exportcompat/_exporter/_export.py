@@ -13,6 +13,7 @@ from exportcompat.registry import ExportCompatError, OnAssumption, Registry
 from ._client_configs import write_configs
 from ._encoder_decoder import export_encoder_decoder
 from ._onnx_program import metadata, save
+from ._opset import check_opset
 from ._steps import Exported, Progress, cast, cast_inputs, model_facts, program, stage, verified
 
 
@@ -58,7 +59,7 @@ def export(
 
     Raises:
         AssumptionError: there is an assumption, and `on_assumption` is `"error"`; nothing is written.
-        ExportCompatError: an argument cannot be used, the calls do not agree, or the file cannot be written.
+        ExportCompatError: an argument cannot be used, the calls do not agree, or it cannot be written.
         MissingExtraError: a package is not installed.
         CompanionError: packages are installed that do not go together; nothing was done then.
         Exception: what `torch.onnx.export` raises for a model that does not export.
@@ -66,6 +67,7 @@ def export(
     say = progress or (lambda _: None)
     patches = {"on_assumption": on_assumption, **(patches or {})}
     _require_packages(patches.get("registry"), verify=verify)
+    check_opset(opset)
     if not isinstance(observer_or_inputs, InputObserver) and is_encoder_decoder(model, observer_or_inputs, generate):
         return export_encoder_decoder(
             model,

@@ -15,6 +15,7 @@ from exportcompat._verification import Discrepancies, Discrepancy
 from exportcompat.registry import ExportCompatError, PatchReport
 
 from ._onnx_program import name_axes
+from ._opset import check_written
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -101,6 +102,7 @@ def program(model: Any, observer: InputObserver, opset: int | None) -> tuple[Any
             optimize=True,
             verbose=False,
         )
+    check_written(made, opset)
     name_axes(made, observer.axes())
     return made, names[0]
 

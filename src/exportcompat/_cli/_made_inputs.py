@@ -1,0 +1,187 @@
+"""Inputs that are made up from a configuration, where a folder has nothing that makes them."""
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat.registry import ExportCompatError
+
+from ._media import tones
+
+_SEED = 0
+_TEXT = (2, 8)
+"""Sequences and tokens of a made-up text."""
+_IMAGES = ("pixel_values", "flattened_patches", "pixel_values_videos")
+_SOUNDS = ("input_values", "input_features")
+_PLACEHOLDERS = ("image_token_id", "image_token_index", "media_token_id", "audio_token_id", "audio_token_index")
+_SPECIAL = re.compile(r"\w+_token_(id|index)")
+_RATE = 16_000
+
+
+def parameters(model: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters of `forward` by name."""
+    return dict(inspect.signature(model.forward).parameters)
+
+
+def takes(model: Any, names: tuple[str, ...]) -> str:
+    """Return the argument of a model that is one of `names`; its main input if it has several; empty if it has none."""
+    main = getattr(getattr(model, "encoder", model), "main_input_name", "")
+    found = [name for name in names if name in parameters(model)]
+    return main if main in found else next(iter(found), "")
+
+
+def image_argument(model: Any) -> str:
+    """Return the argument for images; empty if the model takes none."""
+    return takes(model, _IMAGES)
+
+
+def sound_argument(model: Any) -> str:
+    """Return the argument for sounds; empty if the model takes none."""
+    return takes(model, _SOUNDS)
+
+
+def generator() -> Any:
+    """Return a generator of random numbers with a fixed seed."""
+    return require("torch", "torch").Generator().manual_seed(_SEED)
+
+
+def tokens(model: Any, batch: int | None = None) -> Any:
+    """Return made-up tokens, `(batch, sequence)`, int64; none of them stands for an image."""
+    torch = require("torch", "torch")
+    config = _text_config(model.config)
+    count = _vocabulary(model, config)
+    found = torch.randint(min(3, count - 1), count, (batch or _TEXT[0], _TEXT[1]), generator=generator())
+    special = {value for item in (model.config, config) for value in _special_tokens(item)}
+    plain = next((token for token in range(min(3, count - 1), count) if token not in special), 0)
+    for token in special:
+        found.masked_fill_(found == token, plain)
+    end = getattr(config, "eos_token_id", None)
+    is_pooled = hasattr(model, "get_text_features") and type(end) is int and 0 <= end < count
+    if is_pooled:
+        # CLIP and its kind read the state of the end of a text.
+        found[:, -1] = end
+    return found
+
+
+def _text_config(config: Any) -> Any:
+    return config.get_text_config() if hasattr(config, "get_text_config") else getattr(config, "text_config", config)
+
+
+def _vocabulary(model: Any, config: Any) -> int:
+    size = getattr(config, "vocab_size", None)
+    if isinstance(size, int) and size > 0:
+        return size
+    return int(model.get_input_embeddings().weight.shape[0])
+
+
+def _special_tokens(config: Any) -> list[int]:
+    values = vars(config).items()
+    return [value for name, value in values if _SPECIAL.fullmatch(name) and type(value) is int]
+
+
+def text(model: Any, found: Any) -> dict[str, Any]:
+    """Return the arguments of a text, given its tokens."""
+    torch = require("torch", "torch")
+    made = {"input_ids": found, "attention_mask": torch.ones_like(found)}
+    if "bbox" in parameters(model):
+        # Boxes of words on a page of 1000 by 1000: left, top, right and bottom.
+        box = torch.tensor([100, 200, 300, 400])
+        made["bbox"] = box.expand(*found.shape, 4).contiguous()
+    return {name: value for name, value in made.items() if name in parameters(model)}
+
+
+def pixels(model: Any) -> dict[str, Any]:
+    """Return made-up images, float32, as the configuration has their size.
+
+    Raises:
+        ExportCompatError: the configuration does not say it.
+    """
+    torch = require("torch", "torch")
+    name, config = image_argument(model), _vision_config(model.config)
+    size = getattr(config, "image_size", None) or getattr(config, "input_size", None)
+    if isinstance(size, Mapping):
+        size = (size["height"], size["width"])
+    if hasattr(config, "temporal_patch_size") and hasattr(config, "spatial_merge_size"):
+        return _patches(config)
+    if size is None:
+        size = getattr(config, "img_size", None) or 32 * _stride(config)
+    height, width = size if isinstance(size, (list, tuple)) else (size, size)
+    frames = [config.num_frames] if hasattr(config, "num_frames") else []
+    shape = (2, *frames, getattr(config, "num_channels", None) or getattr(config, "in_channels", 3), height, width)
+    return {name: torch.rand(shape, generator=generator())}
+
+
+def _stride(config: Any) -> int:
+    return int(getattr(config, "patch_size", None) or 4) if isinstance(getattr(config, "patch_size", 4), int) else 4
+
+
+def _vision_config(config: Any) -> Any:
+    for name in ("vision_config", "encoder", "backbone_config"):
+        inner = getattr(config, name, None)
+        if inner is not None and not hasattr(config, "image_size") and hasattr(inner, "to_dict"):
+            return inner
+    return config
+
+
+def _patches(config: Any) -> dict[str, Any]:
+    """Return an image as rows of patches, `(patches, features)`, and its size in patches, as Qwen2-VL takes them."""
+    torch = require("torch", "torch")
+    side = 2 * int(config.spatial_merge_size)
+    channels = getattr(config, "in_channels", None) or getattr(config, "in_chans", 3)
+    features = channels * config.temporal_patch_size * config.patch_size**2
+    rows = torch.rand(side * 2 * side, features, generator=generator())
+    return {"pixel_values": rows, "image_grid_thw": torch.tensor([[1, side, 2 * side]])}
+
+
+def sound(model: Any) -> list[dict[str, Any]]:
+    """Return made-up sounds: samples of two lengths, or features as long as an encoder takes them.
+
+    Raises:
+        ExportCompatError: the configuration does not say how many features there are.
+    """
+    torch = require("torch", "torch")
+    name, config = sound_argument(model), model.config
+    inner = getattr(config, "audio_config", None) or getattr(config, "encoder", None) or config
+    config = inner if hasattr(inner, "to_dict") else config
+    if name == "input_values" and not hasattr(config, "max_length"):
+        lengths = (_RATE, int(0.7 * _RATE))
+        return [{name: torch.from_numpy(tones(length, _RATE))[None].repeat(2, 1)} for length in lengths]
+    bins = next((getattr(config, item) for item in ("num_mel_bins", "feature_size") if hasattr(config, item)), None)
+    if bins is None:
+        bins = getattr(config, "input_feat_per_channel", None)
+    if bins is None:
+        raise ExportCompatError(
+            f"the configuration of {type(model).__name__} does not say how many features {name!r} has; give --audio "
+            "and a folder with a feature extractor, or --inputs FILE.npz"
+        )
+    if hasattr(config, "max_source_positions") and hasattr(model.config, "num_mel_bins"):
+        shape = (2, bins, 2 * config.max_source_positions)
+    else:
+        shape = (2, int(getattr(config, "max_length", 100)), bins)
+    return [{name: torch.randn(shape, generator=generator())}]
+
+
+def placeholder(model: Any) -> int | None:
+    """Return the token that stands for an image or a sound in a text; None if there is none."""
+    return next((token for name in _PLACEHOLDERS if (token := getattr(model.config, name, None)) is not None), None)
+
+
+def series(model: Any) -> dict[str, Any]:
+    """Return a made-up series, `(batch, time, channels)`, float32, and what goes with it."""
+    torch, config, known = require("torch", "torch"), model.config, parameters(model)
+    lags = max(getattr(config, "lags_sequence", None) or [0])
+    length = int(config.context_length) + lags
+    size = getattr(config, "num_input_channels", None) or getattr(config, "input_size", 1)
+    channels = () if hasattr(config, "lags_sequence") and size == 1 else (size,)
+    made = {"past_values": torch.rand(2, length, *channels, generator=generator())}
+    made["past_observed_mask"] = torch.ones_like(made["past_values"])
+    times = int(getattr(config, "num_time_features", 0) or 0)
+    made["past_time_features"] = torch.rand(2, length, times, generator=generator())
+    ahead = int(getattr(config, "prediction_length", 0) or 0)
+    made["future_values"] = torch.rand(2, ahead, *channels, generator=generator())
+    made["future_time_features"] = torch.rand(2, ahead, times, generator=generator())
+    if not hasattr(config, "lags_sequence"):
+        made = {"past_values": made["past_values"]}
+    return {name: value for name, value in made.items() if name in known}

@@ -1,0 +1,130 @@
+"""What `exportcompat verify` does once the arguments are parsed."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from exportcompat._api import apply_patches
+from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
+from exportcompat._verification import PREFIX, Discrepancies, OnnxFile
+from exportcompat.registry import ExportCompatError
+
+from ._export import given_of, judge, notes, to_json
+from ._media import check_given
+from ._model_inputs import facts
+from ._model_loader import Loaded, find_source, load
+from ._talk import Talk, calm
+from ._tasks import check_task
+
+_PARTS = {"encoder_model": "encoder", "decoder_model_merged": "decoder"}
+"""The parts of an encoder-decoder by the names that optimum gives their files."""
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What a file says of its making; empty for what it does not say."""
+
+    source: str
+    revision: str
+    task: str
+    dtype: str
+    part: str
+
+
+def run_verify(arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield the table of the comparison between files and the model that they were made of.
+
+    Raises:
+        ExportCompatError: a file cannot be loaded, or does not say what it was made of.
+        MismatchError: a file differs from eager.
+    """
+    check_task(arguments.task)
+    check_given(given_of(arguments))
+    talk = Talk(is_quiet=arguments.quiet)
+    results = []
+    with calm(is_verbose=arguments.verbose), talk.ticking():
+        for path in _files(Path(arguments.file)):
+            results.append((path, _compared(path, arguments, talk)))
+            yield from _lines(*results[-1], as_json=arguments.json)
+    for path, found in results:
+        judge(path, found)
+
+
+def _lines(path: Path, found: Discrepancies, *, as_json: bool) -> Iterator[str]:
+    if as_json:
+        yield to_json(path, found)
+        return
+    yield str(path)
+    yield from str(found).splitlines()
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the file, or those of a folder.
+
+    Raises:
+        ExportCompatError: the folder has none.
+    """
+    if not path.is_dir():
+        return [path]
+    found = sorted([*path.glob("*.onnx"), *path.glob("onnx/*.onnx")])
+    if not found:
+        names = ", ".join(sorted(item.name for item in path.iterdir())[:8]) or "nothing"
+        raise ExportCompatError(f"{path} has no ONNX file, and its onnx/ has none; it has {names}")
+    return found
+
+
+def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepancies:
+    made = _made(path)
+    name = arguments.model or made.source
+    if not name:
+        raise ExportCompatError(f"{path} does not say which model it was made of; give --model FOLDER")
+    if not arguments.model:
+        _check_there(path, made)
+    talk("load ...")
+    source = find_source(name, trust=arguments.trust_remote_code, revision="" if arguments.model else made.revision)
+    loaded = load(source, arguments.task or made.task or None, given_of(arguments), made.dtype or None)
+    notes(loaded, talk)
+    talk("observe ...")
+    with apply_patches():
+        observer = _observer(loaded, made.part)
+    talk("verify ...")
+    return observer.check_discrepancies(path)
+
+
+def _made(path: Path) -> _Made:
+    known = OnnxFile(path).metadata
+    values = {name: known.get(f"{PREFIX}{name}", "") for name in ("source", "revision", "task", "dtype", "part")}
+    return _Made(**{**values, "part": values["part"] or _PARTS.get(path.stem, "")})
+
+
+def _check_there(path: Path, made: _Made) -> None:
+    """Refuse a folder that is gone: the hub may have another model of its name.
+
+    Raises:
+        ExportCompatError: it is.
+    """
+    if not made.revision and not Path(made.source).is_dir():
+        raise ExportCompatError(
+            f"{path} was made of the folder {made.source!r}, which is not there any more; give --model FOLDER"
+        )
+
+
+def _observer(loaded: Loaded, part: str) -> InputObserver:
+    """Run the model, and return what was seen of it, or of the part of an encoder-decoder that a file holds.
+
+    Raises:
+        ExportCompatError: it does not run on its inputs.
+    """
+    inputs = loaded.inputs if len(loaded.inputs) > 1 else loaded.inputs[0]
+    try:
+        if part:
+            return observe_encoder_decoder(loaded.model, inputs)[part][1]
+        return observe(loaded.model, inputs, generate=loaded.task.generates)
+    except ExportCompatError:
+        raise
+    except Exception as error:
+        # The code of a model raises exceptions of any class.
+        raise ExportCompatError(
+            f"{loaded.source.name!r} does not run on {facts(loaded.inputs)}: {first_line(error)}; give --inputs"
+        ) from error

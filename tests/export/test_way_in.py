@@ -1,0 +1,142 @@
+"""The command line: models of sounds and of images with texts, and what is refused before any work."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="an export needs torch")
+transformers = pytest.importorskip("transformers", reason="the models are of transformers")
+onnx = pytest.importorskip("onnx", reason="the file is read")
+numpy = pytest.importorskip("numpy", reason="inputs are arrays")
+pytest.importorskip("onnxruntime", reason="the file is run")
+
+from exportcompat import _cli
+from exportcompat._cli import _export
+from exportcompat.matrix.cases._catalogue import find_case
+from exportcompat.matrix.cases._encoder_models import make_clip, make_wav2vec2
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs the command and returns its status, its results and its messages."""
+
+    def run(*arguments: Any) -> tuple[int, str, str]:
+        status = _cli.main(list(map(str, arguments)))
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("llama")
+    find_case("llama").decoder().model.save_pretrained(folder)
+    return folder
+
+
+def ctc(folder: Path) -> Path:
+    config = make_wav2vec2().model.config
+    transformers.Wav2Vec2ForCTC(config).eval().save_pretrained(folder)
+    return folder
+
+
+def test_a_model_of_sounds(run: Run, tmp_path: Path) -> None:
+    source = ctc(tmp_path / "ctc")
+    (source / "preprocessor_config.json").write_text('{"feature_size":  1}', "utf-8")
+    (source / "vocab.json").write_text('{"a" :1}', "utf-8")
+    before = {path.name: path.read_bytes() for path in source.iterdir()}
+    status, text, messages = run("export", source, tmp_path / "out")
+    assert (status, "ok: 2 calls" in text) == (0, True), messages
+    assert "Wav2Vec2ForCTC for ctc" in messages
+    for name in ("preprocessor_config.json", "vocab.json"):
+        assert (tmp_path / "out" / name).read_bytes() == before[name]
+    assert {path.name: path.read_bytes() for path in source.iterdir()} == before
+    assert run("verify", tmp_path / "out")[0] == 0
+    # The name of a folder that is gone is no name of the hub.
+    shutil.move(source, tmp_path / "moved")
+    status, _, messages = run("verify", tmp_path / "out" / "model.onnx")
+    assert status == 2 and "not there any more; give --model FOLDER" in messages
+
+
+def test_images_and_texts(run: Run, tmp_path: Path) -> None:
+    make_clip().model.save_pretrained(tmp_path / "clip")
+    status, text, messages = run("export", tmp_path / "clip", tmp_path / "out", "--layout", "transformers.js")
+    assert (status, "ok: " in text) == (0, True), messages
+    assert "CLIPModel for zero-shot-image-classification" in messages
+    assert (tmp_path / "out" / "onnx" / "model.onnx").is_file()
+    assert not (tmp_path / "out" / "generation_config.json").exists()
+
+
+@pytest.fixture
+def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail if a model is loaded."""
+
+    def load(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr(_export, "load", load)
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["--opset", "17"], "opset 17 cannot be written"),
+        (["--opset", "99"], "opset 99 cannot be written"),
+        (["--task", "text-generatio"], "did you mean 'text-generation'"),
+        (["--include", "dynamic-cache-pytre"], "did you mean 'dynamic-cache-pytree'"),
+        (["--prompt", " "], "the prompt is empty"),
+        (["--image", "no.png"], "--image no.png: there is no such file"),
+    ],
+)
+def test_what_is_asked_is_checked_first(options: list[str], wanted: str, run: Run, tmp_path: Path, llama: Path) -> None:
+    status, _, messages = run("export", llama, tmp_path / "out", *options)
+    assert (status, wanted in messages) == (2, True), messages
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("no_work")
+def test_an_existing_folder_is_left_alone(run: Run, tmp_path: Path, llama: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine", "utf-8")
+    status, _, messages = run("export", llama, tmp_path)
+    assert status == 2 and "is not empty; name another folder, or pass --overwrite" in messages
+    status, _, messages = run("export", llama, llama, "--overwrite")
+    assert status == 2 and "is the folder of the model" in messages
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_ctrl_c_leaves_nothing(run: Run, tmp_path: Path, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch.onnx, "export", stop)
+    status, _, messages = run("export", llama, tmp_path / "deep" / "out")
+    assert (status, messages.splitlines()[-1]) == (130, "exportcompat: interrupted")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_without_whole_weights(run: Run, tmp_path: Path, llama: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(llama, broken)
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+    status, _, messages = run("export", broken, tmp_path / "out")
+    assert status == 2 and "it is truncated: it has 5000 bytes" in messages
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / "model.gguf").write_bytes(b"GGUF")
+    status, _, messages = run("export", tmp_path / "g", tmp_path / "out")
+    assert status == 2 and "weights in GGUF" in messages
+    status, _, messages = run("verify", tmp_path / "g")
+    assert status == 2 and "has no ONNX file" in messages
+
+
+def test_arrays_are_given(run: Run, tmp_path: Path, llama: Path) -> None:
+    numpy.savez(tmp_path / "in.npz", input_idz=numpy.ones((1, 3), "int64"))
+    status, _, messages = run("export", llama, tmp_path / "out", "--inputs", tmp_path / "in.npz")
+    assert status == 2 and "has 'input_idz', which the model does not take; did you mean 'input_ids'" in messages
