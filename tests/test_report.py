@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from exportcompat import matrix
 from exportcompat.matrix.cases._catalogue import CASES
 from exportcompat.matrix.checks._row import proved
-from exportcompat.matrix.reports import _tables as data_module
 from exportcompat.matrix.reports._report import write_report
 from exportcompat.matrix.store._outcomes import STATES
 from exportcompat.registry import ExportCompatError
@@ -20,7 +20,7 @@ from exportcompat.registry import ExportCompatError
 pytest.importorskip("fastjsonschema", reason="result files are checked with it")
 
 EVIL = "</script><img src=x onerror=\"document.title='owned'\"><!--<script> `a` | *b*"
-SCHEMA = json.loads(Path(data_module.__file__).with_name("results.schema.json").read_text("utf-8"))
+SCHEMA = json.loads((Path(matrix.__path__[0]) / "results.schema.json").read_text("utf-8"))
 PACKAGES = ("torch==2.13.0+cpu", "transformers==5.9.0", "onnx==1.2.0", "onnxscript==0.7.0", "onnxruntime==1.3.0")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to show the page in")
@@ -112,7 +112,7 @@ def test_every_state_of_the_schema_is_known() -> None:
 
 
 def test_every_state_has_a_colour_and_a_sign_of_its_own() -> None:
-    page = Path(data_module.__file__).with_name("report.html").read_text("utf-8")
+    page = (Path(matrix.__path__[0]) / "report.html").read_text("utf-8")
     found = re.findall(r'^\.(\w+) \{\s+--sign: "(.)"; background: var\(--(\w+)\)', page, re.MULTILINE)
     assert sorted(name for name, _, _ in found) == sorted(state.name for state in STATES)
     assert len({sign for _, sign, _ in found}) == len(STATES)
