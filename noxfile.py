@@ -1,6 +1,7 @@
 """Sessions. `nox -s quickstart` and `nox -s tests` are the two to know; `nox -l` lists them all."""
 
 import os
+import runpy
 import shutil
 from pathlib import Path
 
@@ -16,8 +17,17 @@ ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
 # Programs that load exported files, each with a release of transformers that it takes.
 CLIENTS = {"5.24.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
 TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy", "psutil", "fastjsonschema")
+# Material 9 and MkDocs 1 go together; MkDocs 2 is another program.
+DOCS_TOOLS = (
+    "mkdocs>=1.6,<2",
+    "mkdocs-material>=9.7,<10",
+    "mkdocstrings[python]>=1",
+    "ruff",
+    "fastjsonschema",
+    "tomli",
+)
 CELL_TOOLS = ("psutil", "fastjsonschema", "filelock", "rich")
-CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "noxfile.py", "setup.py")
+CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "docs", "noxfile.py", "setup.py")
 
 
 @nox.session
@@ -66,10 +76,11 @@ def fingerprints(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and format."""
-    session.install("--quiet", "ruff")
+    """Check style and format, also of files that git does not know yet, and run the hooks of a commit."""
+    session.install("--quiet", "ruff", "pre-commit")
     session.run("ruff", "check", *CHECKED)
     session.run("ruff", "format", "--check", *CHECKED)
+    session.run("pre-commit", "run", "--all-files", "--show-diff-on-failure")
 
 
 @nox.session
@@ -77,7 +88,29 @@ def types(session: nox.Session) -> None:
     """Check types: the package as it is in the wheel, then the tests, the benchmarks and this file."""
     install(session, TRANSFORMERS[0], *TEST_TOOLS, "mypy", "nox", "rich")
     run_python(session, "-m", "mypy", "-p", "exportcompat")
-    run_python(session, "-m", "mypy", "tests", "benchmarks", "noxfile.py")
+    run_python(session, "-m", "mypy", "tests", "benchmarks", "docs/_site", "noxfile.py")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation into build/site and follow every link; an argument is a folder with other results."""
+    wheel = build(session)
+    uv(session, f"{wheel}[all]", "--no-deps")
+    uv(session, "packaging", *DOCS_TOOLS)
+    # The two modules of docs/_site import each other by their names.
+    env = {"PYTHONSAFEPATH": "", "NO_MKDOCS_2_WARNING": "1"}
+    run_python(session, "docs/_site/build_site.py", "build/docs", *session.posargs, env=env)
+    arguments = ["--strict", "--config-file", "build/docs/mkdocs.yml", "--site-dir", "../site"]
+    run_python(session, "-m", "mkdocs", "build", *arguments, env=env)
+    run_python(session, "docs/_site/site_links.py", "build/site", env=env)
+
+
+@nox.session
+def changelog(session: nox.Session) -> None:
+    """Show what the next release will say; `nox -s changelog -- --yes` writes it and removes the fragments."""
+    session.install("--quiet", "towncrier>=24.8")
+    version = runpy.run_path("src/exportcompat/_version.py")["__version__"]
+    session.run("towncrier", "build", "--version", version, *(session.posargs or ["--draft"]))
 
 
 @nox.session

@@ -23,8 +23,8 @@ class LeanBuild(build_py):
         return bool(self.editable_mode or os.environ.get("EXPORTCOMPAT_TOOLS"))
 
     def run(self) -> None:
-        """Build, without what an earlier build has left."""
-        shutil.rmtree(Path(self.build_lib, *PACKAGE.split(".")), ignore_errors=True)
+        """Build into a clean folder: what an earlier build has left there would be shipped, and read as a spec."""
+        shutil.rmtree(Path(self.build_lib, "exportcompat"), ignore_errors=True)
         super().run()
 
     def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:

@@ -1,12 +1,15 @@
 """Measure entering one patcher's scope in this process, and print the result as JSON.
 
 `run.py` starts this program once for every sample, because an entry is the first one only once in a process.
-torch, transformers and one model are imported before the clock starts; so is the patcher's own package.
+torch, transformers and one model, or as many as are asked for, are imported before the clock starts; so is the
+patcher's own package.
 """
 
 import argparse
 import contextlib
+import importlib
 import json
+import pkgutil
 import sys
 import time
 import warnings
@@ -63,6 +66,21 @@ PATCHERS = {
 }
 
 
+def import_models(count: int) -> None:
+    """Import the modules of `count` models, evenly from all that transformers has."""
+    import transformers.models
+
+    found = [item.name for item in pkgutil.iter_modules(transformers.models.__path__) if item.ispkg]
+    loaded = 0
+    for name in found[:: max(len(found) // (count + 20), 1)]:
+        if loaded == count:
+            break
+        # Some have no module of this name, or need packages that are not installed.
+        with contextlib.suppress(Exception):
+            importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+            loaded += 1
+
+
 def measure(scope: Scope, later: int) -> dict[str, Any]:
     """Return the times of the first and of later entries, and the modules other than ours that the first one added."""
     before = set(sys.modules)
@@ -83,12 +101,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("patcher", choices=PATCHERS)
     parser.add_argument("--later", type=int, default=20, help="number of later entries")
+    parser.add_argument("--models", type=int, default=0, help="number of other models whose modules are imported")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     try:
         # The name is looked up on purpose: it makes transformers import the model's module.
         from transformers import LlamaForCausalLM  # noqa: F401
 
+        import_models(arguments.models)
         scope = PATCHERS[arguments.patcher]()
     except ImportError:
         result = None

@@ -222,12 +222,17 @@ def _add_cell(commands: Commands) -> None:
 
 def _add_summary(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from .reports import summary
+        from .reports import overview, write_overview
 
-        print(summary(arguments.results))
+        if arguments.page:
+            write_overview(arguments.results, arguments.page)
+        else:
+            print(overview(arguments.results))
         return 0
 
-    _add_results(_add(commands, "summary", "print the results as a table", run))
+    parser = _add(commands, "summary", "say on a screen what the results are", run)
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write it between its marks on a page (README.md)")
+    _add_results(parser)
 
 
 def _add_ends(commands: Commands) -> None:

@@ -46,25 +46,6 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=1) + "\n")
 
 
-def write_results(path: Path, content: dict[str, Any]) -> None:
-    """Write a result file: only what is in use, in an order that does not depend on when it was found.
-
-    Args:
-        path: the file.
-        content: what `results.schema.json` describes.
-    """
-    used = sorted({row["environment"] for row in content["cases"].values()})
-    names = ("schema", "transformers", "torch")
-    write_json(
-        path,
-        {
-            **{name: content[name] for name in names},
-            "environments": {name: content["environments"][name] for name in used},
-            "cases": {name: dict(sorted(row.items())) for name, row in sorted(content["cases"].items())},
-        },
-    )
-
-
 def write_lock(path: Path, content: dict[str, dict[str, Any]]) -> None:
     """Write the lock file of sources, in an order that does not depend on which command found what, and when."""
     write_json(path, {name: dict(sorted(rows.items())) for name, rows in sorted(content.items())})

@@ -5,9 +5,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from exportcompat.registry import Fingerprints, Registry
+from exportcompat.registry import Fingerprints, PatchingSpec, Registry
 
-__all__ = ["AREAS", "Area", "default_registry"]
+__all__ = ["AREAS", "Area", "area_of", "default_registry"]
 
 
 class Area(NamedTuple):
@@ -34,6 +34,13 @@ AREAS = (
     Area("vision", "image encoders: positions, windows, and segments of patches"),
 )
 """The areas, in the order in which their modules are read where `_order` does not say another."""
+
+
+def area_of(spec: PatchingSpec) -> str | None:
+    """Return the area of a spec, which is the folder that defines it; None if it is not of this package."""
+    folder = Path(spec.definer.rpartition(":")[0]).parent
+    is_ours = folder.parent == Path(__path__[0]) and folder.name in [area.name for area in AREAS]
+    return folder.name if is_ours else None
 
 
 @lru_cache(maxsize=1)

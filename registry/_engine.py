@@ -16,7 +16,7 @@ from ._spec import PatchingSpec
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Usage:
     """How often a replacement was called, and whether it is in force."""
 
@@ -24,7 +24,7 @@ class Usage:
     live: bool = False
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Patch:
     """One slot that holds a replacement.
 
@@ -81,6 +81,7 @@ class Engine:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._stacks: dict[Hashable, list[Patch]] = {}
+        self._by_value: dict[int, list[Patch]] = {}
         self._replacements: dict[Hashable, Replacement] = {}
 
     def patches(self) -> Iterator[Patch]:
@@ -130,15 +131,25 @@ class Engine:
                 self._write(patch)
             return patch
 
+    def is_held(self, slot: Slot) -> bool:
+        """Say whether the place holds the replacement of some spec."""
+        return self._top(slot) is not None
+
+    def holds(self, place: Hashable, values: list[Any]) -> bool:
+        """Say whether the place with this key holds these values of replacements, one around the other."""
+        stack = self._stacks.get(place, ())
+        return [id(patch.value) for patch in stack] == [id(value) for value in values]
+
     def adopt(self, module: ModuleType, journal: list[Patch]) -> None:
         """Note that `module` has imported replacements by name, so that it gets the originals afterwards."""
         with self._lock:
-            by_value = {id(patch.value): patch for patch in self.patches() if callable(patch.value)}
             for name, value in list(vars(module).items()):
-                if source := by_value.get(id(value)):
+                if source := self._holder(value):
                     slot = AttributeSlot(module, name, f"{module.__name__}:{name}")
                     original = source.original
                     made = Patch(source.spec, slot, original, original, value, source.usage, adopted=True)
+                    if slot.key not in self._stacks:
+                        self._index(made)
                     self._count(self._stacks.setdefault(slot.key, [made])[-1], journal)
 
     def release(self, journal: list[Patch]) -> None:
@@ -175,8 +186,8 @@ class Engine:
 
     def _of(self, spec: PatchingSpec, slot: Slot) -> Patch | None:
         """Return the patch that a spec itself has put into `slot`."""
-        stack = self._stacks.get(slot.key, ())
-        return next((patch for patch in stack if patch.spec == spec and not patch.adopted), None)
+        stack = self._stacks.get(slot.key)
+        return next((patch for patch in stack if patch.spec == spec and not patch.adopted), None) if stack else None
 
     def _patch(self, made: Replacement) -> Patch:
         saved = made.slot.read()
@@ -188,13 +199,26 @@ class Engine:
 
     def _unpatched(self, value: Any) -> Any:
         # A module that was imported inside a scope may hold, by name, the replacement of another place.
-        found = (patch.original for patch in self.patches() if patch.value is value and callable(value))
-        return next(found, value)
+        holder = self._holder(value)
+        return value if holder is None else holder.original
+
+    def _holder(self, value: Any) -> Patch | None:
+        """Return a patch that is in force and whose value this is; None for values that cannot be called."""
+        found = self._by_value.get(id(value))
+        if found is None:
+            return None
+        return next((patch for patch in found if patch in self._stacks.get(patch.slot.key, ())), None)
+
+    def _index(self, patch: Patch) -> None:
+        # Plain values, such as numbers, may be anywhere.
+        if callable(patch.value):
+            self._by_value.setdefault(id(patch.value), []).append(patch)
 
     def _write(self, patch: Patch) -> None:
         stack = self._stacks.get(patch.slot.key, []) if self._top(patch.slot) else []
+        self._index(patch)
         # What could not be given back once is still in its place.
-        self._stacks[patch.slot.key] = [*(other for other in stack if other is not patch), patch]
+        self._stacks[patch.slot.key] = [*(other for other in stack if other is not patch), patch] if stack else [patch]
         try:
             patch.slot.write(patch.value)
         except BaseException:
@@ -228,6 +252,9 @@ class Engine:
             self._stacks[patch.slot.key] = rest
         else:
             del self._stacks[patch.slot.key]
+        others = [other for other in self._by_value.pop(id(patch.value), ()) if other is not patch]
+        if others:
+            self._by_value[id(patch.value)] = others
         return None
 
 

@@ -21,6 +21,8 @@ class Registry:
 
     def __init__(self, specs: Iterable[PatchingSpec] = (), *, fingerprints: Fingerprints | None = None) -> None:
         self._specs: list[PatchingSpec] = []
+        self._by_name: dict[str, list[PatchingSpec]] = {}
+        self._packages: dict[str, None] = {}
         self.fingerprints = fingerprints
         for spec in specs:
             self.add(spec)
@@ -32,16 +34,26 @@ class Registry:
             DuplicateSpecError: another spec has the same id, or the same target, for some of the same versions. The
                 message names both definers.
         """
-        for other in self._specs:
-            same_id = spec.id == other.id
-            shared = set(spec.targets) & set(other.targets)
-            if (same_id or shared) and ranges_overlap(spec.ranges, other.ranges):
-                raise DuplicateSpecError(_clash(spec, other, "id" if same_id else f"target {min(shared)!r}"))
+        # An id has no colon, and every target has one.
+        names = (spec.id, *spec.targets)
+        for other in {id(item): item for name in names for item in self._by_name.get(name, ())}.values():
+            if ranges_overlap(spec.ranges, other.ranges):
+                shared = set(spec.targets) & set(other.targets)
+                raise DuplicateSpecError(
+                    _clash(spec, other, "id" if spec.id == other.id else f"target {min(shared)!r}")
+                )
+        for name in names:
+            self._by_name.setdefault(name, []).append(spec)
+        self._packages.update(dict.fromkeys(item.package for item in spec.ranges))
         self._specs.append(spec)
 
     def ids(self) -> list[str]:
         """Return each id once, in order."""
         return list(dict.fromkeys(spec.id for spec in self._specs))
+
+    def packages(self) -> list[str]:
+        """Return the packages that some spec has a range of."""
+        return list(self._packages)
 
     def variants(self, spec_id: str) -> list[PatchingSpec]:
         """Return the specs that share `spec_id`.

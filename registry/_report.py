@@ -28,6 +28,8 @@ class Drift:
 class Use:
     """One applied target and the calls that its replacement had while the scope was open."""
 
+    __slots__ = ("_after", "_before", "_usage", "target")
+
     def __init__(self, patch: Patch) -> None:
         self.target = patch.slot.label
         self._usage = patch.usage

@@ -7,15 +7,19 @@ import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable
 from contextlib import ContextDecorator
 from types import ModuleType, TracebackType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
+
+from packaging.version import Version
 
 from ._engine import Engine, Patch, Replacement
 from ._errors import DriftError, DriftWarning, RestoreError, SpecError, TargetError
 from ._fingerprint import BUILTIN
 from ._late import ImportWatch
+from ._modules import LoadedModules, Modules
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
-from ._select import Decision, plan
+from ._resolution import Resolution, Resolutions
+from ._select import Decision, ids_of, plan
 from ._slots import Slot
 from ._spec import PatchingSpec
 from ._targets import Target
@@ -25,6 +29,8 @@ OnDrift = Literal["warn", "skip", "error"]
 
 ENGINE = Engine()
 WATCH = ImportWatch()
+LOADED = LoadedModules()
+RESOLUTIONS = Resolutions()
 
 
 class Scope(ContextDecorator):
@@ -98,6 +104,17 @@ class Scope(ContextDecorator):
         return Scope(self._registry, self._model, include=self._include, exclude=self._exclude, on_drift=self._on_drift)
 
 
+class _Key(NamedTuple):
+    """What an entry was asked for, and with what: only equal ones can find the same."""
+
+    specs: int
+    versions: tuple[tuple[str, Version | None], ...]
+    include: frozenset[str] | None
+    exclude: frozenset[str]
+    on_drift: OnDrift
+    classes: frozenset[type] | None
+
+
 class _Entry:
     """One entry into a scope."""
 
@@ -116,20 +133,52 @@ class _Entry:
         self._named: set[str] = set()
         self._executed: set[str] = set()
         self._warnings: list[str] = []
+        self._resolution: Resolution | None = None
 
     def begin(self, include: Collection[str] | None, exclude: Collection[str]) -> None:
         environment = Environment()
-        decisions = plan(self._registry, environment, include=include, exclude=exclude)
+        versions = {name: environment[name] for name in self._registry.packages()}
+        key = _Key(
+            specs=len(self._registry),
+            versions=tuple(versions.items()),
+            include=None if include is None else frozenset(ids_of(include)),
+            exclude=frozenset(ids_of(exclude)),
+            on_drift=self._on_drift,
+            classes=None if self._classes is None else frozenset(self._classes),
+        )
+        known = RESOLUTIONS.get(self._registry, key)
+        decisions = [] if known else plan(self._registry, environment, include=include, exclude=exclude)
+        self._watched = list(known.watched) if known else [item for item in decisions if item.applies]
+        WATCH.listen(self.imported)
+        # The listing comes after the listener, so that no module is imported unseen.
+        modules = LOADED.now()
+        if known is None or known.modules is not modules or not self._repeat(known):
+            decisions = decisions or plan(self._registry, environment, include=include, exclude=exclude)
+            self._resolve(decisions, environment, modules, key)
+
+    def _repeat(self, known: Resolution) -> bool:
+        """Do what an earlier entry has done, if it is known that this one would find the same."""
+        if not known.holds(ENGINE):
+            return False
+        with self._lock:
+            # What another thread imports meanwhile would still be said to wait.
+            if self._executed:
+                return False
+            known.write(self.report)
+        self._warnings += known.warnings
+        for replacement in known.replacements:
+            self._acquire(replacement.spec.id, replacement)
+        return True
+
+    def _resolve(self, decisions: list[Decision], environment: Environment, modules: Modules, key: _Key) -> None:
         # Of those that are not asked for, too: whether a place is free must not differ from scope to scope.
-        every = plan(self._registry, environment) if include is not None or exclude else decisions
+        is_narrowed = key.include is not None or key.exclude
+        every = plan(self._registry, environment) if is_narrowed else decisions
         self._named = {
             place.text for item in every if item.applies for place in item.spec.places if not place.is_spread
         }
         self.report.versions = {name: str(found) if found else None for name, found in environment.items()}
-        self._watched = [decision for decision in decisions if decision.applies]
-        WATCH.listen(self.imported)
-        # The listing comes after the listener, so that no module is imported unseen.
-        modules = list(sys.modules.values())
+        self._resolution = Resolution(modules, list(self._watched))
         for decision in decisions:
             if decision.applies:
                 self._apply(decision, decision.spec.places, modules)
@@ -137,6 +186,14 @@ class _Entry:
                 self._skip(decision.spec.id, decision.reason)
         for spec_id in self.report.applied.keys() | self.report.pending.keys():
             self.report.skipped.pop(spec_id, None)
+        self._keep(key)
+
+    def _keep(self, key: _Key) -> None:
+        """Keep what was found for later entries."""
+        with self._lock:
+            found, self._resolution = self._resolution, None
+            if found is not None and found.finish(self.report, self._warnings, LOADED.now()):
+                RESOLUTIONS.keep(self._registry, key, found)
 
     def end(self) -> None:
         """Give everything back; once more if an interrupt comes in between."""
@@ -155,11 +212,13 @@ class _Entry:
                 return
             self._executed.add(module.__name__)
             due = [(item, _due(item, module)) for item in self._watched]
+            if self._resolution is not None and any(item.module == module.__name__ for _, one in due for item in one):
+                self._resolution.is_whole = False
             for decision, targets in due:
                 self._remove_pending(decision.spec.id, targets)
         for decision, targets in due:
             if targets:
-                self._apply(decision, targets, [module], late=True)
+                self._apply(decision, targets, Modules([module]), late=True)
         with self._lock:
             if not self._is_over:
                 ENGINE.adopt(module, self._journal)
@@ -180,9 +239,7 @@ class _Entry:
                     use.freeze()
             ENGINE.release(self._journal)
 
-    def _apply(
-        self, decision: Decision, targets: Iterable[Target], modules: list[ModuleType], late: bool = False
-    ) -> None:
+    def _apply(self, decision: Decision, targets: Iterable[Target], modules: Modules, late: bool = False) -> None:
         """Apply one spec to those of its `targets` that can be found; if one of them does not fit, to none at all."""
         drifts: list[Drift] = []
         try:
@@ -201,19 +258,24 @@ class _Entry:
             self.report.skipped[decision.spec.id] = "nothing that is loaded, or that the model has, is concerned"
 
     def _find(
-        self, decision: Decision, target: Target, modules: list[ModuleType], late: bool, drifts: list[Drift]
+        self, decision: Decision, target: Target, modules: Modules, late: bool, drifts: list[Drift]
     ) -> list[Replacement]:
         """Return the replacements for one target; note it where it has to wait for an import."""
         if not late:
-            target.require_module()
+            target.require_module(modules)
             if self._must_wait(decision.spec.id, target):
                 return []
+            if self._resolution is not None:
+                self._resolution.see(target)
         slots = [slot for slot in target.slots(modules) if self._concerns(slot)]
         if target.is_spread:
             # A place that another spec names belongs to that one.
             slots = [slot for slot in slots if slot.label not in self._named]
         if not slots:
             return []
+        if self._resolution is not None and not late:
+            for slot in slots:
+                self._resolution.see_slot(slot, ENGINE)
         factory = _factory(decision.spec)
         prepared = [ENGINE.prepare(decision.spec, slot, factory) for slot in slots]
         replacements = [item for item in prepared if not item.is_none]
@@ -256,6 +318,8 @@ class _Entry:
 
     def _leave_out(self, decision: Decision, error: TargetError | DriftError) -> None:
         self._watched = [item for item in self._watched if item is not decision]
+        if self._resolution is not None:
+            self._resolution.is_whole = False
         self.report.skipped[decision.spec.id] = str(error)
         self.report.drifted.append(Drift(decision.spec.id, ", ".join(decision.spec.targets), str(error), False))
         if self._on_drift == "warn":
@@ -272,6 +336,8 @@ class _Entry:
                 return
             self._held.add(place)
             use = Use(ENGINE.acquire(replacement, self._journal))
+            if self._resolution is not None:
+                self._resolution.replacements.append(replacement)
             self.report.applied.setdefault(spec_id, []).append(use)
             self.report.skipped.pop(spec_id, None)
 
@@ -281,6 +347,9 @@ class _Entry:
             if target.is_loaded() or target.module in self._executed:
                 return False
             self.report.pending.setdefault(spec_id, []).append(target.text)
+            if self._resolution is not None and target.module in sys.modules:
+                # It will be ready without any change of what is loaded.
+                self._resolution.is_whole = False
             return True
 
     def _remove_pending(self, spec_id: str, targets: Iterable[Target]) -> None:
@@ -308,7 +377,7 @@ def _classes_of(model: Any) -> set[type] | None:
         return None
     if not hasattr(model, "modules"):
         raise SpecError(f"model is a {type(model).__name__}; wanted an nn.Module, or None for every spec")
-    return {cls for module in model.modules() for cls in type(module).__mro__}
+    return {base for cls in set(map(type, model.modules())) for base in cls.__mro__}
 
 
 def _factory(spec: PatchingSpec) -> Callable[[Any], Any]:

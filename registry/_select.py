@@ -45,25 +45,26 @@ def plan(
         UnknownSpecError: an id in `include` or `exclude` is unknown.
         NotApplicableError: no variant of an id in `include` is for these versions.
     """
-    for spec_id in (*_ids(include), *_ids(exclude)):
+    for spec_id in (*ids_of(include), *ids_of(exclude)):
         registry.variants(spec_id)
     decisions = [_decide(spec, environment, include, exclude) for spec in registry]
-    for spec_id in _ids(include):
+    for spec_id in ids_of(include):
         _require_one(spec_id, [item for item in decisions if item.spec.id == spec_id])
     return decisions
 
 
-def _ids(ids: Collection[str] | None) -> Iterable[str]:
+def ids_of(ids: Collection[str] | None) -> Iterable[str]:
+    """Return the ids that a caller has given, one of which may stand alone."""
     return (ids,) if isinstance(ids, str) else ids or ()
 
 
 def _decide(
     spec: PatchingSpec, environment: Environment, include: Collection[str] | None, exclude: Collection[str]
 ) -> Decision:
-    asked = include is not None and spec.id in _ids(include)
+    asked = include is not None and spec.id in ids_of(include)
     if include is not None and not asked:
         return Decision(spec, False, "not among the ids that the caller included")
-    if spec.id in _ids(exclude):
+    if spec.id in ids_of(exclude):
         return Decision(spec, False, "excluded by the caller", asked)
     findings = [_finding(item, environment) for item in spec.ranges]
     conflicts = [text for holds, text in findings if not holds]

@@ -9,6 +9,19 @@ ABSENT: Final = type("Absent", (), {"__repr__": lambda self: "ABSENT", "__slots_
 """Stands for "there was nothing of its own here": the way back is to delete."""
 
 Rewrap = Callable[[Any], Any]
+Lookup = tuple[Mapping[Any, Any], Any]
+"""A namespace or table, and a key that it may have."""
+
+
+def lookups(owner: Any, name: str) -> list[Lookup]:
+    """Return where an attribute is looked for, up to the first place that has it."""
+    found: list[Lookup] = []
+    for holder in owner.__mro__ if isinstance(owner, type) else (owner, *type(owner).__mro__):
+        space = getattr(holder, "__dict__", {})
+        found.append((space, name))
+        if name in space:
+            break
+    return found
 
 
 class Slot(Protocol):
@@ -33,6 +46,9 @@ class Slot(Protocol):
 
     def original(self) -> tuple[Any, Rewrap]:
         """Return what a caller gets from here, and how to wrap a replacement so that it is got the same way."""
+
+    def lookups(self) -> list[Lookup]:
+        """Return where `original` looks; none if that cannot be said."""
 
     def write(self, value: Any) -> None:
         """Put `value` here."""
@@ -62,6 +78,9 @@ class AttributeSlot:
         if isinstance(raw, property):
             return raw.fget, lambda fget: property(fget, raw.fset, raw.fdel, raw.__doc__)
         return raw, lambda value: value
+
+    def lookups(self) -> list[Lookup]:
+        return lookups(self.owner, self.name)
 
     def write(self, value: Any) -> None:
         setattr(self.owner, self.name, value)
@@ -95,6 +114,9 @@ class ItemSlot:
 
     def original(self) -> tuple[Any, Rewrap]:
         return self.mapping[self.item], lambda value: value
+
+    def lookups(self) -> list[Lookup]:
+        return [(store, self.item) for store in self._stores()]
 
     def write(self, value: Any) -> None:
         self.mapping[self.item] = value
@@ -135,6 +157,9 @@ class PytreeSlot:
 
     def original(self) -> tuple[Any, Rewrap]:
         return None, lambda value: value
+
+    def lookups(self) -> list[Lookup]:
+        return [(table, self.cls) for table in self._tables()]
 
     def write(self, value: Mapping[str, Any]) -> None:
         self._clear()

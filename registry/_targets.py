@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from types import CodeType, FunctionType, ModuleType
@@ -10,7 +10,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ._errors import AttributeMissingError, ClassMissingError, ModuleMissingError, SpecError
-from ._slots import AttributeSlot, ItemSlot, PytreeSlot, Slot
+from ._modules import Modules, namespace
+from ._slots import ABSENT, AttributeSlot, ItemSlot, Lookup, PytreeSlot, Slot, lookups
 
 _DOTTED = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _FORMS = {
@@ -63,13 +64,17 @@ class Target:
         """Say whether the module has been imported to its end."""
         return is_ready(sys.modules.get(self.module))
 
-    def require_module(self) -> None:
+    def require_module(self, modules: Modules | None = None) -> None:
         """Check that a module that is not loaded exists, without importing it or its parents.
+
+        Args:
+            modules: what is loaded; what is found on the disk is kept with it.
 
         Raises:
             ModuleMissingError: there is no such module.
         """
-        if self.module not in sys.modules and not _can_import(self.module):
+        known = {} if modules is None else modules.once("paths", dict[str, Any])
+        if self.module not in sys.modules and not _can_import(self.module, known):
             raise ModuleMissingError(self._message(f"there is no module {self.module!r}"))
 
     def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
@@ -80,6 +85,17 @@ class Target:
             AttributeMissingError: the attribute or item does not exist.
         """
         raise NotImplementedError
+
+    def lookups(self, modules: Modules) -> list[Lookup]:
+        """Return where `slots` looks; as long as the same is there, it returns the same places.
+
+        What is in a place itself is the slot's to say. The target is loaded, and `slots` was given `modules`.
+        """
+        return self._lookups(self.name.split("."))
+
+    def counts(self) -> list[int]:
+        """Return numbers that have to be the same, too."""
+        return []
 
     def source(self) -> Any:
         """Return the function or class whose source tells whether the target is the one that was proved.
@@ -97,8 +113,16 @@ class Target:
             owner = getattr(owner, part)
         return owner
 
+    def _lookups(self, parts: list[str]) -> list[Lookup]:
+        owner: Any = sys.modules[self.module]
+        found: list[Lookup] = []
+        for part in parts:
+            found += lookups(owner, part)
+            owner = getattr(owner, part, None) if _has(owner, part) else None
+        return found
+
     def _function(self, kind: str) -> FunctionType:
-        function = _namespace(sys.modules[self.module]).get(self.name)
+        function = namespace(sys.modules[self.module]).get(self.name)
         if not isinstance(function, FunctionType):
             raise AttributeMissingError(self._message(f"{self.module} has no {kind} {self.name!r}"))
         return function
@@ -122,6 +146,9 @@ class AttributeTarget(Target):
         if not _has(owner, name):
             raise AttributeMissingError(self._message(f"{where} has no attribute {name!r}"))
         return [AttributeSlot(owner, name, self.text)]
+
+    def lookups(self, modules: Modules) -> list[Lookup]:
+        return self._lookups(self.name.split(".")[:-1])
 
     def source(self) -> Any:
         return self.slots(())[0].original()[0]
@@ -155,6 +182,9 @@ class PytreeTarget(Target):
     def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
         return [PytreeSlot(self._owner(self.name.split(".")), self.text)]
 
+    def lookups(self, modules: Modules) -> list[Lookup]:
+        return self._lookups([*self.name.split("."), "__init__"])
+
     def source(self) -> Any:
         # What is flattened is the state that the initialiser sets up.
         return self._owner(self.name.split(".")).__init__
@@ -173,11 +203,18 @@ class DecoratedTarget(Target):
 
     def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
         decorator = self.source()
-        made = {const for const in decorator.__code__.co_consts if isinstance(const, CodeType)}
-        # Written out rather than with `_namespace`: there are thousands of modules.
-        none: dict[str, Any] = {}
-        users = [module for module in modules if getattr(module, "__dict__", none).get(self.name) is decorator]
+        made = set(_made_by(decorator))
+        users = [
+            module for module in _modules(modules).having(self.name) if namespace(module).get(self.name) is decorator
+        ]
         return [slot for module in users for slot in _decorated(module, made)]
+
+    def lookups(self, modules: Modules) -> list[Lookup]:
+        return [(namespace(module), self.name) for module in modules.having(self.name)]
+
+    def counts(self) -> list[int]:
+        # Every function that the decorator makes holds its code, so a method that is decorated later shows here.
+        return [sys.getrefcount(code) for code in _made_by(self.source())]
 
     def source(self) -> Any:
         return self._function("decorator")
@@ -196,19 +233,22 @@ class ImportedTarget(Target):
 
     def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
         function = self.source()
-        none: dict[str, Any] = {}
-        found = ((module, getattr(module, "__dict__", none).get(self.name)) for module in modules)
-        users = [module for module, value in found if value is not None and function in _chain(value)]
+        having = _modules(modules).having(self.name)
+        users = [user for user in having if function in _chain(namespace(user).get(self.name))]
         return [
             AttributeSlot(user, self.name, f"{user.__name__}:{self.name}")
             for user in users
             if user.__name__ != self.module
         ]
 
+    def lookups(self, modules: Modules) -> list[Lookup]:
+        return [(namespace(module), self.name) for module in modules.having(self.name)]
+
     def source(self) -> Any:
         return self._function("function")
 
 
+@dataclass(frozen=True)
 class MentioningTarget(Target):
     """`mentioning(package:name)`: every method of the package's classes whose code has the name.
 
@@ -219,6 +259,10 @@ class MentioningTarget(Target):
     single source, so there is no fingerprint: it is fit for ranges whose releases are all known.
     """
 
+    def __post_init__(self) -> None:
+        # One walk looks for all of them.
+        _WORDS.add(self.name)
+
     @property
     def is_mention(self) -> bool:
         return True
@@ -228,9 +272,13 @@ class MentioningTarget(Target):
         return True
 
     def slots(self, modules: Iterable[ModuleType]) -> list[Slot]:
-        prefixes = (f"{self.module}.", f"{self.module}_modules.")
-        users = [item for item in modules if str(getattr(item, "__name__", "")).startswith(prefixes)]
-        return [slot for module in users for slot in _mentioning(module, self.name)]
+        return [
+            AttributeSlot(item.cls, item.name, item.label, is_shared=True)
+            for item in _mentions(_modules(modules), self.module).get(self.name, ())
+        ]
+
+    def lookups(self, modules: Modules) -> list[Lookup]:
+        return [(item.space, item.key) for item in _mentions(modules, self.module).get(self.name, ())]
 
     def source(self) -> Any:
         return None
@@ -270,44 +318,106 @@ _CLASSES: dict[str, type[Any]] = {
 
 def _has(owner: Any, name: str) -> bool:
     # A module's `__getattr__` may import, as that of a lazy package does.
-    return name in _namespace(owner) if isinstance(owner, ModuleType) else hasattr(owner, name)
-
-
-def _namespace(module: ModuleType) -> dict[str, Any]:
-    return getattr(module, "__dict__", {})
+    return name in namespace(owner) if isinstance(owner, ModuleType) else hasattr(owner, name)
 
 
 def _decorated(module: ModuleType, made: set[CodeType]) -> Iterator[Slot]:
-    for cls, name, function in _methods(module):
+    for _, cls, name, function in _methods(module):
         if inner := next((item for item in _chain(function) if item.__code__ in made), None):
             # Callers meet what the decorator returned, whatever it was applied to.
             yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}", inner)
 
 
-_MENTIONS: "WeakKeyDictionary[ModuleType, dict[str, list[tuple[type, str]]]]" = WeakKeyDictionary()
-"""What was found in modules that have been executed, by name; the code of their methods does not change."""
+@dataclass(frozen=True)
+class _Method:
+    """A method whose code has a word: in `space`, the namespace of its module, its class is `key`."""
+
+    space: dict[str, Any]
+    key: str
+    cls: type
+    name: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.space['__name__']}:{self.cls.__qualname__}.{self.name}"
 
 
-def _mentioning(module: ModuleType, wanted: str) -> Iterator[Slot]:
-    known = _MENTIONS.setdefault(module, {}) if is_ready(module) else {}
-    if wanted not in known:
-        known[wanted] = [(cls, name) for cls, name, function in _methods(module) if _mentions(function, wanted)]
-    for cls, name in known[wanted]:
-        yield AttributeSlot(cls, name, f"{module.__name__}:{cls.__qualname__}.{name}", is_shared=True)
+_Mentions = Mapping[str, list[_Method]]
+
+_WORDS: set[str] = set()
+"""The names of all targets of this form: they are looked for in one walk."""
+
+_MENTIONS: "WeakKeyDictionary[ModuleType, tuple[frozenset[str], int, _Mentions]]" = WeakKeyDictionary()
+"""What was found in modules that have been executed; the code of their methods does not change."""
 
 
-def _mentions(function: FunctionType, wanted: str) -> bool:
-    codes = (item.__code__ for item in _chain(function))
-    return any(wanted in code.co_names or wanted in code.co_varnames for code in codes)
+def _mentions(modules: Modules, package: str) -> _Mentions:
+    """Return the methods of a package by the words that their code has."""
+    words = frozenset(_WORDS)
+
+    def find() -> _Mentions:
+        found: dict[str, list[_Method]] = {}
+        for module in modules.within(package):
+            for word, methods in _mentions_in(module, words).items():
+                found.setdefault(word, []).extend(methods)
+        return found
+
+    return modules.once(("mentions", package, words), find, _are_there)
 
 
-def _methods(module: ModuleType) -> Iterator[tuple[type, str, FunctionType]]:
-    """Yield the functions in the classes that a module has made itself."""
-    classes = dict.fromkeys(value for value in list(_namespace(module).values()) if isinstance(value, type))
-    for cls in classes:
-        if cls.__module__ == module.__name__:
-            functions = [(name, value) for name, value in list(vars(cls).items()) if isinstance(value, FunctionType)]
-            yield from ((cls, name, function) for name, function in functions)
+def _are_there(found: _Mentions) -> bool:
+    """Say whether the modules still have the classes."""
+    return all(item.space.get(item.key) is item.cls for methods in found.values() for item in methods)
+
+
+def _mentions_in(module: ModuleType, words: frozenset[str]) -> _Mentions:
+    space = namespace(module)
+    known_words, length, found = _MENTIONS.get(module, (None, 0, {}))
+    if known_words != words or length != len(space) or not _are_there(found):
+        # The length comes first: what is added meanwhile is seen, or changes it.
+        length, found = len(space), _look_for(module, words)
+        if is_ready(module):
+            _MENTIONS[module] = words, length, found
+    return found
+
+
+def _look_for(module: ModuleType, words: frozenset[str]) -> _Mentions:
+    found: dict[str, list[_Method]] = {}
+    space = namespace(module)
+    for key, cls, name, function in _methods(module):
+        for word in _words_of(function, words):
+            found.setdefault(word, []).append(_Method(space, key, cls, name))
+    return found
+
+
+def _words_of(function: FunctionType, words: frozenset[str]) -> set[str]:
+    found: set[str] = set()
+    for item in _chain(function):
+        code = item.__code__
+        if not (words.isdisjoint(code.co_names) and words.isdisjoint(code.co_varnames)):
+            found |= words.intersection((*code.co_names, *code.co_varnames))
+    return found
+
+
+def _methods(module: ModuleType) -> Iterator[tuple[str, type, str, FunctionType]]:
+    """Yield the functions in the classes that a module has made itself, with the name that the class has there."""
+    classes: dict[type, str] = {}
+    for key, value in list(namespace(module).items()):
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            classes.setdefault(value, key)
+    for cls, key in classes.items():
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, FunctionType):
+                yield key, cls, name, value
+
+
+def _made_by(decorator: Any) -> list[CodeType]:
+    """Return the code of the functions that a decorator makes."""
+    return [const for const in decorator.__code__.co_consts if isinstance(const, CodeType)]
+
+
+def _modules(modules: Iterable[ModuleType]) -> Modules:
+    return modules if isinstance(modules, Modules) else Modules(modules)
 
 
 def _chain(function: Any) -> Iterator[FunctionType]:
@@ -317,19 +427,26 @@ def _chain(function: Any) -> Iterator[FunctionType]:
         function = getattr(function, "__wrapped__", None)
 
 
-def _can_import(name: str) -> bool:
+def _can_import(name: str, known: dict[str, Any]) -> bool:
     path: Any = None
     parts = name.split(".")
     for depth in range(1, len(parts) + 1):
         prefix = ".".join(parts[:depth])
-        loaded = sys.modules.get(prefix)
-        spec = getattr(loaded, "__spec__", None) or _find_spec(prefix, path)
-        if loaded is None and spec is None:
-            return False
-        path = getattr(loaded, "__path__", None) or getattr(spec, "submodule_search_locations", None)
-        if path is None and depth < len(parts):
+        if prefix not in known:
+            known[prefix] = _search_path(prefix, path)
+        path = known[prefix]
+        if path is ABSENT or (path is None and depth < len(parts)):
             return False
     return True
+
+
+def _search_path(name: str, path: Any) -> Any:
+    """Return where the submodules of a module are; None if it is no package, `ABSENT` if there is no such module."""
+    loaded = sys.modules.get(name)
+    spec = getattr(loaded, "__spec__", None) or _find_spec(name, path)
+    if loaded is None and spec is None:
+        return ABSENT
+    return getattr(loaded, "__path__", None) or getattr(spec, "submodule_search_locations", None)
 
 
 def _find_spec(name: str, path: Any) -> ModuleSpec | None:

@@ -8,9 +8,9 @@ as fixed.
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
@@ -32,7 +32,7 @@ class Range:
     def __str__(self) -> str:
         return f"{self.package}{self.text}" if self.specifiers else self.package
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The specifiers, lower bounds first, as people write them."""
         parts = sorted(self.specifiers, key=lambda part: (part.operator.startswith(("<", "!")), str(part)))
@@ -40,12 +40,64 @@ class Range:
 
     def admits(self, version: Version) -> bool:
         """Say whether the release that `version` leads to is in this range."""
-        return self.specifiers.contains(release_of(version), prereleases=True)
+        return self._holds(_release(version))
 
     def overlaps(self, other: "Range") -> bool:
         """Say whether some release is in both ranges (packages are not compared)."""
-        points = _witnesses([*_bounds(self), *_bounds(other)])
-        return any(self.admits(point) and other.admits(point) for point in points)
+        points = _witnesses([*self._bounds, *other._bounds])
+        return any(self._holds(point) and other._holds(point) for point in points)
+
+    def _holds(self, release: "_Release") -> bool:
+        return all(_COMPARISONS[operator](release, bound, prefix) for operator, bound, prefix in self._parts)
+
+    @cached_property
+    def _bounds(self) -> list["_Release"]:
+        return list(_bounds(self.specifiers))
+
+    @cached_property
+    def _parts(self) -> list[tuple[str, "_Release", "_Release"]]:
+        # `SpecifierSet.contains` takes 10 us for each range, and a scope asks for hundreds of them.
+        return [_part(item.operator, item.version) for item in self.specifiers]
+
+
+_Release = tuple[int, ...]
+"""The epoch and the numbers of a release, without zeros at the end."""
+
+_Comparison = Callable[[_Release, _Release, _Release], bool]
+
+_COMPARISONS: dict[str, _Comparison] = {
+    ">=": lambda release, bound, prefix: release >= bound,
+    "<=": lambda release, bound, prefix: release <= bound,
+    ">": lambda release, bound, prefix: release > bound,
+    "<": lambda release, bound, prefix: release < bound,
+    "==": lambda release, bound, prefix: release == bound,
+    "!=": lambda release, bound, prefix: release != bound,
+    "==.*": lambda release, bound, prefix: _begins(release, prefix),
+    "!=.*": lambda release, bound, prefix: not _begins(release, prefix),
+    "~=": lambda release, bound, prefix: release >= bound and _begins(release, prefix),
+}
+
+
+def _part(operator: str, text: str) -> tuple[str, _Release, _Release]:
+    bare = text.removesuffix(".*")
+    numbers = Version(bare).release
+    prefix = (0, *(numbers[:-1] if operator == "~=" else numbers))
+    return operator + text[len(bare) :], _release(Version(bare)), prefix
+
+
+def _begins(release: _Release, prefix: _Release) -> bool:
+    return (*release, *([0] * len(prefix)))[: len(prefix)] == prefix
+
+
+def _release(version: Version) -> _Release:
+    return _stripped((version.epoch, *version.release))
+
+
+def _stripped(numbers: _Release) -> _Release:
+    end = len(numbers)
+    while end > 1 and not numbers[end - 1]:
+        end -= 1
+    return numbers[:end]
 
 
 @lru_cache(maxsize=256)
@@ -65,8 +117,15 @@ def parse_range(text: str) -> Range:
         SpecError: `text` is not a requirement, or it uses extras, markers, urls, `===`, or a bound that is not a
             plain release.
     """
+    if not isinstance(text, str):
+        raise SpecError(f"{text!r} is not a version range (it is no text); {_EXAMPLE}")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Range:
     # packaging.requirements would parse extras, markers and urls too, which are refused, and costs 12 ms to import.
-    match = _REQUIREMENT.fullmatch(text) if isinstance(text, str) else None
+    match = _REQUIREMENT.fullmatch(text)
     if match is None:
         raise SpecError(f"{text!r} is not a version range (it does not begin with a package); {_EXAMPLE}")
     name, bounds = match.groups()
@@ -88,9 +147,14 @@ def parse_version(text: str, package: str) -> Version:
         SpecError: `text` is not a version.
     """
     try:
-        return Version(text)
+        return _version(text)
     except (InvalidVersion, TypeError):
         raise SpecError(f"{text!r} is not a version of {package}; write one such as 4.57.6") from None
+
+
+@lru_cache(maxsize=256)
+def _version(text: str) -> Version:
+    return Version(text)
 
 
 def installed_version(package: str) -> Version | None:
@@ -136,21 +200,21 @@ def _check_bound(text: str, operator: str, version: str) -> None:
         )
 
 
-def _bounds(item: Range) -> Iterator[Version]:
-    for part in item.specifiers:
-        release = Version(part.version.removesuffix(".*")).release
-        yield Version(".".join(map(str, release)))
+def _bounds(specifiers: SpecifierSet) -> Iterator[_Release]:
+    for part in specifiers:
+        numbers = (0, *Version(part.version.removesuffix(".*")).release)
+        yield _stripped(numbers)
         # `~=` and `.*` end at the next prefix.
-        for length in (len(release), max(len(release) - 1, 1)):
-            yield Version(".".join(map(str, (*release[: length - 1], release[length - 1] + 1))))
+        for length in (len(numbers), max(len(numbers) - 1, 2)):
+            yield (*numbers[: length - 1], numbers[length - 1] + 1)
 
 
-def _witnesses(bounds: Iterable[Version]) -> Iterator[Version]:
+def _witnesses(bounds: Iterable[_Release]) -> Iterator[_Release]:
     """Yield one release in every region that the bounds cut the versions into."""
-    yield Version("0")
-    for bound in sorted(set(bounds)):
+    yield (0,)
+    for bound in set(bounds):
         yield bound
-        yield Version(f"{bound}.0.0.0.1")
+        yield (*bound, 0, 0, 0, 0, 0, 1)
 
 
 @cache

@@ -44,10 +44,11 @@ def test_a_result_is_written_at_once_and_known_afterwards(path: Path) -> None:
     assert not results.is_current(LLAMA)
     results.add(LLAMA, ROW, INSTALLED)
     content = json.loads(path.read_text())
-    assert (content["schema"], content["transformers"], content["torch"]) == (2, "5.23.0", "2.13.0")
+    assert (content["schema"], content["transformers"], content["torch"]) == (3, "5.23.0", "2.13.0")
     row = content["cases"]["llama"]
     assert row["state"] == "patched"
-    assert "torch==2.13.0+cpu" in content["environments"][row["environment"]]["packages"]
+    packages = [content["strings"][number] for number in content["environments"][row["environment"]]["packages"]]
+    assert "torch==2.13.0+cpu" in packages
     for installed in (INSTALLED, None):
         assert Results(path).is_current(LLAMA, installed)
         assert not Results(path).is_current(GPT, installed)
@@ -119,7 +120,7 @@ def test_runs_of_one_cell_wait_for_each_other(path: Path) -> None:
 @pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 99, "cases": {}}', '"text"'])
 def test_a_file_of_somebody_else_is_left_alone(path: Path, text: str) -> None:
     path.write_text(text)
-    with pytest.raises(ExportCompatError, match="is no result file of schema 2; move it away and run again"):
+    with pytest.raises(ExportCompatError, match="is no result file of schema 3; move it away and run again"):
         Results(path)
     assert path.read_text() == text
 

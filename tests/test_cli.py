@@ -310,9 +310,46 @@ def test_list_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[st
     assert _cli.main(["list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "specs": [
-            {"id": "first", "ranges": [["torch<2.9"], ["torch>=2.9"]], "reason": "It breaks. / Otherwise.", "proofs": 3}
+            {
+                "id": "first",
+                "area": None,
+                "ranges": [["torch<2.9"], ["torch>=2.9"]],
+                "reason": "It breaks. / Otherwise.",
+                "proofs": 3,
+            }
         ]
     }
+
+
+def test_list_of_an_area(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli.main(["list", "--area", "recurrent", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["specs"]
+    assert {item["area"] for item in found} == {"recurrent"}
+    assert "mamba-scan" in [item["id"] for item in found]
+    assert _cli.main(["list", "--area", "recurent"]) == 2
+    assert "there is no area 'recurent'; did you mean 'recurrent'?; areas: torch_export" in capsys.readouterr().err
+
+
+def test_list_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers", reason="the model is looked at")
+    pytest.importorskip("torch", reason="the model is imported")
+    assert _cli.main(["list", "--model", "mixtral", "--json"]) == 0
+    found = {item["id"]: item["in_model"] for item in json.loads(capsys.readouterr().out)["specs"]}
+    assert found["rotary-frequencies"]
+    assert not found["dynamic-cache-pytree"]
+    assert "qwen-vl-grids" not in found
+    assert _cli.main(["list", "--model", "mixtrall"]) == 2
+    assert "has no model type 'mixtrall'; did you mean 'mixtral'" in capsys.readouterr().err
+
+
+def test_show_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    shown = spec()
+    use(shown)
+    assert _cli.main(["show", "first", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (variant,) = found["variants"]
+    assert (found["id"], found["area"], variant["applies"]) == ("first", None, True)
+    assert variant["targets"] == list(shown.targets) and variant["requires"] == list(shown.requires)
 
 
 def test_show_has_every_fact(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:

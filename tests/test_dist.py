@@ -17,6 +17,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+import exportcompat
+from exportcompat.matrix._files import parse_toml
+
 ROOT = Path(__file__).resolve().parents[1]
 TREES = {
     "src/exportcompat": "exportcompat",
@@ -29,7 +32,7 @@ FOLDERS = {
 }
 """Each folder with modules, and where it is in the package."""
 METADATA = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
-MAX_BYTES = 400_000
+MAX_BYTES: int = parse_toml((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["exportcompat"]["max-wheel-bytes"]
 
 
 def copy_source(to: Path) -> Path:
@@ -141,6 +144,21 @@ def test_a_session_has_the_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert not tools() & shipped(built)
 
 
+def test_a_patch_that_was_deleted_is_not_shipped(tmp_path: Path) -> None:
+    source, first, second = tmp_path / "source", tmp_path / "first", tmp_path / "second"
+    source.mkdir()
+    copy_source(source)
+    stale = source / "patches" / "deleted_patch.py"
+    stale.write_text("SPECS = ()\n", "utf-8")
+    with zipfile.ZipFile(build(wheel_command(first), source, first)) as built:
+        assert "exportcompat/patches/deleted_patch.py" in shipped(built)
+    stale.unlink()
+    # The folder `build` of the first build is still there, as after `pip install .` in a checkout.
+    assert (source / "build").exists()
+    with zipfile.ZipFile(build(wheel_command(second), source, second)) as built:
+        assert "exportcompat/patches/deleted_patch.py" not in shipped(built)
+
+
 def test_a_command_that_is_not_shipped_says_where_it_is(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path / "unpacked")
     # An editable installation would find the rest in the checkout.
@@ -173,6 +191,11 @@ def test_only_packaging_is_required(core_metadata: email.message.Message) -> Non
 
 def test_the_extras(core_metadata: email.message.Message) -> None:
     assert {"torch", "transformers", "onnx", "all"} <= set(core_metadata.get_all("Provides-Extra", []))
+
+
+def test_the_changelog_begins_with_this_version(core_metadata: email.message.Message) -> None:
+    headings = [line for line in (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines() if line.startswith("## ")]
+    assert headings[0].split()[1] == core_metadata["Version"] == exportcompat.__version__
 
 
 def test_the_licence_is_included(wheel: zipfile.ZipFile, core_metadata: email.message.Message) -> None:

@@ -17,6 +17,7 @@ from exportcompat._drift._survey import Surveyor
 from exportcompat.patches import default_registry
 from exportcompat.registry import Fingerprints, PatchingSpec
 
+KEYS = {"package", "version", "spec_id", "target", "state", "detail", "diff", "alarm"}
 CACHE = "transformers/cache_utils.py"
 ROPE = "transformers/modeling_rope_utils.py"
 NODE = "pytree(transformers.cache_utils:DynamicCache)"
@@ -52,7 +53,7 @@ class MyRope:
         if n > self.limit:
             self.register_buffer("long_inv_freq", self.make(n))
 """
-IDS = ("dynamic-cache-pytree", "sliding-layer-full-past", "rotary-frequency-switch")
+IDS = ("dynamic-cache-pytree", "sliding-layer-full-past", "rotary-frequencies")
 
 
 def wheel(folder: Path, version: str, changes: dict[str, str] | None = None) -> Path:
@@ -170,7 +171,7 @@ def test_a_spec_that_goes_by_a_name_is_gone_with_most_of_its_modules(tmp_path: P
 def test_of_several_replacements_it_is_the_one_of_the_name(arguments: str, fits: bool) -> None:
     text = f"def forward(self, {arguments}, **kwargs):\n    return self\n"
     (spec,) = [
-        item for item in for_version(default_registry(), "transformers", "5.23.0") if item.id == "vision-segments"
+        item for item in for_version(default_registry(), "transformers", "5.23.0") if item.id == "segment-attention"
     ]
     found = static_misfit(spec, Definition("models", "Attention.forward", ast.parse(text).body[0], text))
     assert (found is None) == fits
@@ -196,7 +197,11 @@ def test_the_command_shows_a_diff_against_the_proved_source(
     status, out, err = run(capsys, "--transformers", str(gone), "--no-diff", "--json")
     assert status == 1
     assert "2 findings need a look" in err
-    assert [row["state"] for row in json.loads(out)["findings"]].count("gone") == 1
+    found = json.loads(out)
+    assert [row["state"] for row in found["findings"]].count("gone") == 1
+    # The keys are promised in docs/stability.md.
+    assert found.keys() == {"findings", "alarms"}
+    assert found["findings"][0].keys() == KEYS
 
 
 class _Registry(list[PatchingSpec]):

@@ -89,7 +89,7 @@ def test_what_is_said_of_ends_is_about_specs_that_are_for_it(row: dict[str, Any]
 
 
 def test_variants_that_follow_each_other_have_the_ends_of_the_whole() -> None:
-    found = [(end.inside, end.outside) for end in ends_of("rotary-frequency-switch") if end.package == "transformers"]
+    found = [(end.inside, end.outside) for end in ends_of("rotary-frequencies") if end.package == "transformers"]
     assert found == [("4.44.0", None), (releases("transformers")[-1], None)]
 
 

@@ -416,7 +416,7 @@ finders = list(sys.meta_path)
 with apply_patches() as report:
     from transformers.models.phi3 import modeling_phi3 as phi3
     inside = vars(phi3.Phi3RotaryEmbedding)["forward"]
-    targets = [use.target for use in report.applied["rotary-frequency-switch"]]
+    targets = [use.target for use in report.applied["rotary-frequencies"]]
     assert f"{name}:Phi3RotaryEmbedding.forward" in targets, targets
 after = vars(phi3.Phi3RotaryEmbedding)["forward"]
 assert inside is not after and inside.__wrapped__ is after

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from exportcompat import matrix
-from exportcompat.matrix.cases._catalogue import CASES
+from exportcompat.matrix.cases import CASES
 from exportcompat.matrix.checks._row import proved
 from exportcompat.matrix.reports._report import write_report
 from exportcompat.matrix.store._outcomes import STATES

@@ -22,7 +22,7 @@ ROW: dict[str, Any] = {
     "calls": 188,
     "total_seconds": 9.5,
     "megabytes": 420,
-    "applied": ["dynamic-cache-pytree", "rotary-frequency-switch"],
+    "applied": ["dynamic-cache-pytree", "rotary-frequencies"],
     "used": ["dynamic-cache-pytree"],
     "modules": [],
 }
@@ -44,7 +44,7 @@ def test_a_result_is_told(tmp_path: Path) -> None:
     assert "state:       patched: works with patches" in text
     assert "unpatched:   fails: TypeError: no" in text
     assert "used:        dynamic-cache-pytree\n" in text
-    assert "applied too: rotary-frequency-switch" in text
+    assert "applied too: rotary-frequencies" in text
     assert "188 calls, largest difference of a logit 2.5e-06" in text
     assert "with python 3.11, torch 2.13.0" in text
     assert "before:" not in text and "age:" not in text

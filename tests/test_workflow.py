@@ -77,6 +77,21 @@ def test_one_shard_does_not_stop_the_others_and_its_results_are_kept(matrix: dic
     assert "!cancelled()" in matrix["jobs"]["report"]["if"]
 
 
+def test_what_runs_commands_of_the_matrix_installs_them(matrix: dict[Any, Any]) -> None:
+    # `pip install .` leaves them out of the wheel.
+    assert "exportcompat matrix" in yaml.safe_dump(matrix)
+    assert matrix["env"]["EXPORTCOMPAT_TOOLS"] == "1"
+
+
+def test_the_documentation_that_is_published_has_the_results_of_the_night(matrix: dict[Any, Any]) -> None:
+    steps = matrix["jobs"]["report"]["steps"]
+    assert [step["run"].splitlines()[0] for step in steps if "nox -s docs" in step.get("run", "")] == [
+        "nox -s docs -- merged"
+    ]
+    (upload,) = (step for step in steps if "upload-pages-artifact" in step.get("uses", ""))
+    assert upload["with"]["path"] == "build/site"
+
+
 def test_pre_releases_never_fail_the_run(matrix: dict[Any, Any]) -> None:
     allowed = {name: job.get("continue-on-error", False) for name, job in matrix["jobs"].items()}
     assert [name for name, is_allowed in allowed.items() if is_allowed] == ["pre"]

@@ -1,17 +1,18 @@
-"""The cases: reference models, each with what is special about its export."""
+"""The cases: reference models, each with what is special about its export. One file for each family of models."""
 
-from ._catalogue import CASES, Case, chosen, find_case, parse_proof
-from ._causal_lm_models import SETTINGS, SIZES
-from ._decoder import Decoder, PlainDecoder, Sample
+from ._case import Call, Case, call
+from ._catalogue import CASES, chosen, find_case, parse_proof
+from ._decoder import SEED, Decoder, PlainDecoder, Sample
 
 __all__ = [
     "CASES",
-    "SETTINGS",
-    "SIZES",
+    "SEED",
+    "Call",
     "Case",
     "Decoder",
     "PlainDecoder",
     "Sample",
+    "call",
     "chosen",
     "find_case",
     "parse_proof",

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._causal_lm_models import SIZES
 from ._encoder_models import SoundEncoder
+from .causal_lm import SIZES
 
 _SETTINGS: Mapping[str, Any] = {
     **SIZES,

@@ -1,7 +1,7 @@
 """Encoders of texts that know how far tokens are from each other by buckets of distances."""
 
-from ._causal_lm_models import SIZES
 from ._encoder_models import TextEncoder
+from .causal_lm import SIZES
 
 
 def make_deberta_v2() -> TextEncoder:

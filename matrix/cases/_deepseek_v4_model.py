@@ -6,8 +6,8 @@ from typing import Any
 from exportcompat._observer import flatten
 from exportcompat._verification import PAST_ARGUMENT
 
-from ._causal_lm_models import SIZES
 from ._decoder import SEED, TransformersDecoder
+from .causal_lm import SIZES
 
 _WINDOWS = {"compressed_sparse_attention": 2, "heavily_compressed_attention": 3}
 _AXES = {"buffer": "open", "overlap": "window", "compressed": "entries"}

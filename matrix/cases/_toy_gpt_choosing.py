@@ -6,8 +6,8 @@ from torch import Tensor
 from exportcompat.matrix.models import GPTDecoder
 from exportcompat.matrix.models.tiny_gpt import Cache
 
-from ._causal_lm_models import make_tiny_gpt
 from ._decoder import PlainDecoder
+from ._toy_gpt_models import make_tiny_gpt
 
 
 class ChoosingDecoder(GPTDecoder):

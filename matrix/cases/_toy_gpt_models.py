@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from exportcompat.matrix.models import GPTDecoder
-from exportcompat.matrix.models.tiny_gpt import Cache, TinyGPT
+from exportcompat.matrix.models.tiny_gpt import Cache, GPTConfig, TinyGPT
+
+from ._decoder import Decoder, OpenPlainDecoder, PlainDecoder
 
 
 class StatefulDecoder(GPTDecoder):
@@ -104,3 +106,11 @@ DECODERS: Mapping[str, type[GPTDecoder]] = {
     "checking": CheckingDecoder,
 }
 """The habits that are a decoder's, by name."""
+
+
+def make_tiny_gpt(variant: str = "") -> Decoder:
+    """Build the tiny GPT, or a variant of it: `vmap`, or a key of `DECODERS`."""
+    gpt = VmapGPT if variant == "vmap" else TinyGPT
+    decoder = DECODERS.get(variant, GPTDecoder)
+    plain = OpenPlainDecoder if variant == "open" else PlainDecoder
+    return plain(decoder(gpt(GPTConfig(128, 32, n_layers=2, n_heads=4, n_positions=256, n_kv_heads=2))))

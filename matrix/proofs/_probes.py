@@ -1,6 +1,5 @@
 """Checks of one spec on other versions, each in an environment of its own, with the results kept."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat.matrix._files import write_json
+from exportcompat.matrix.cases import find_case
 from exportcompat.matrix.runs import Environments, run_check
-from exportcompat.matrix.versions import variants
+from exportcompat.matrix.store import key
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Probes:
 
     def ask(self, spec_id: str, case: str, found: Mapping[str, str]) -> Answer:
         """Check a case on the given versions, or return the answer that is known."""
-        key = " ".join([spec_id, case, *(f"{name}=={found[name]}" for name in sorted(found)), _digest(spec_id)])
+        key = " ".join([spec_id, case, *(f"{name}=={found[name]}" for name in sorted(found)), _code(case, found)])
         if key not in self._known:
             python = self._environments.python(found)
             without = run_check(case, patched=True, python=python, exclude=[spec_id])
@@ -66,7 +66,6 @@ class Probes:
         return known
 
 
-def _digest(spec_id: str) -> str:
-    """Return a digest of the modules of a spec, so that an answer is as old as the spec."""
-    texts = sorted(Path(spec.definer.rpartition(":")[0]).read_text("utf-8") for spec in variants(spec_id))
-    return hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
+def _code(case: str, versions: Mapping[str, str]) -> str:
+    """Return the key that a broken result would have: an answer is as old as whatever a result may rest on."""
+    return key(find_case(case.partition(":")[0]), versions, {"state": "fails"})

@@ -18,25 +18,6 @@ from exportcompat.registry import PatchingSpec, fingerprint, installed_version, 
 
 Lock = dict[str, dict[str, Any]]
 
-SLOW = (
-    # Without these torch takes minutes to unroll a loop, or to refuse it.
-    "delta-rule-continued",
-    "kimi-delta-chunks",
-    "vision-segments",
-    # These have large graphs, and others of their kind are proved.
-    "activation-quantile",
-    "altup-coefficient-clip",
-    "anyres-tiles",
-    "bamba-cache-position",
-    "falcon-h1-cache-position",
-    "lfm2-vl-squares",
-    "lighton-ocr-squares",
-    "mistral3-squares",
-    "next-video-frames",
-    "resized-patches",
-)
-"""Specs that `prove` and the matrix show, and the tests do not: they would take too long."""
-
 
 def prove(lock: Path | None, ids: Collection[str] = (), cases: Collection[str] = ()) -> int:
     """Print a line per proof; with a lock file, add this environment's fingerprints where every proof holds.
@@ -71,14 +52,16 @@ def is_older() -> bool:
 def own_proofs() -> list[tuple[PatchingSpec, str]]:
     """Return each spec that applies here with its first proof; on older releases those alone that the newest has not.
 
-    `SLOW` ones are left out. No release is older if it is the newest itself, or newer. A model may be younger than the
-    oldest release of a range; the first proof is that of a model which exists.
+    Those that take too long, as the record of their case says, are left out. No release is older if it is the newest
+    itself, or newer. A model may be younger than the oldest release of a range; the first proof is that of a model
+    which exists.
     """
     versions = {"torch": str(installed_version("torch")), "transformers": releases("transformers")[-1]}
     others = [item.spec for item in plan(versions) if item.applies] if is_older() else []
-    specs = [item.spec for item in plan() if item.applies and item.spec not in others and item.spec.id not in SLOW]
+    specs = [item.spec for item in plan() if item.applies and item.spec not in others]
     found = [(spec, [proof for proof in spec.proofs if parse_proof(proof)[0].exists()]) for spec in specs]
-    return [(spec, proofs[0]) for spec, proofs in found if proofs]
+    first = [(spec, proofs[0]) for spec, proofs in found if proofs]
+    return [(spec, proof) for spec, proof in first if spec.id not in parse_proof(proof)[0].slow_without]
 
 
 def _holds(spec: PatchingSpec, proof: str) -> bool:

@@ -1,12 +1,17 @@
 """The results as a table: releases down, torch across, and the share of cases that work."""
 
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
 
+from exportcompat.matrix._files import write_text
 from exportcompat.matrix.store import NOT_THERE, WORKS, read_results
 from exportcompat.matrix.versions import Cell, cases_of
+from exportcompat.registry import ExportCompatError
 
 
 def summary(folder: Path) -> str:
@@ -34,3 +39,93 @@ def _share(cells: dict[tuple[str, str], dict[str, dict[str, Any]]], transformers
         return ""
     missing = sum(case.name not in rows for case in cases_of(Cell(transformers, torch)))
     return f"{sum(state in WORKS for state in states)}/{len(states)}" + f" (+{missing})" * bool(missing)
+
+
+BEGIN, END = "<!-- results -->\n", "<!-- end of results -->\n"
+"""What the overview stands between, on a page that has more."""
+
+_ROW = 10
+"""Minor releases of transformers in a row of the overview."""
+
+_Minor = tuple[int, ...]
+_Tested = list[tuple[_Minor, _Minor, str]]
+"""Minor releases of transformers and torch, and the state of a case whose model the release has."""
+
+
+def overview(folder: Path) -> str:
+    """Return what all results say, on a screen: a sentence, and shares by minor releases.
+
+    Raises:
+        ExportCompatError: there are no results, or a file is not one of ours.
+    """
+    cells = {cell: content["cases"] for cell, content in read_results(folder).items()}
+    tested = [
+        (_minor(cell[0]), _minor(cell[1]), row["state"])
+        for cell, rows in cells.items()
+        for row in rows.values()
+        if row["state"] not in NOT_THERE
+    ]
+    names = {name for rows in cells.values() for name in rows}
+    spans = [_span([cell[at] for cell in cells], name) for at, name in enumerate(("transformers", "torch"))]
+    lines = [
+        f"{len(tested):,} results of {len(names)} cases, wherever the release has the model, on",
+        f"{' and '.join(spans)}: {_counts(tested)}.",
+    ]
+    return "\n".join([*lines, "", *_grid(tested)])
+
+
+def write_overview(folder: Path, page: Path) -> None:
+    """Put the overview between its marks on a page, which is replaced as a whole.
+
+    Raises:
+        ExportCompatError: there are no results, or the page cannot be read or has not both marks.
+    """
+    marks = f"the lines {BEGIN.strip()} and {END.strip()}"
+    try:
+        text = page.read_text("utf-8")
+    except OSError as error:
+        raise ExportCompatError(f"{page} cannot be read ({error}); name a page that has {marks}") from error
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ExportCompatError(f"{page} has not {marks}; write them where the overview shall stand")
+    write_text(page, f"{head}{BEGIN}{overview(folder)}\n{END}{tail}")
+
+
+def _span(releases: list[str], package: str) -> str:
+    """Return how many releases of a package there are, the first and the last."""
+    found = sorted(set(releases), key=Version)
+    return f"{len(found)} releases of {package} ({found[0]} to {found[-1]})"
+
+
+def _counts(tested: _Tested) -> str:
+    """Return how many work, and how many are in each other state."""
+    states = Counter(state for _, _, state in tested)
+    works = sum(count for state, count in states.items() if state in WORKS)
+    return ", ".join([f"{works:,} work", *(f"{states[name]:,} {name}" for name in sorted(states) if name not in WORKS)])
+
+
+def _grid(tested: _Tested) -> Iterator[str]:
+    """Yield a table: minor releases of transformers down, ten at a time, and those of torch across."""
+    rows = groupby(sorted({release for release, _, _ in tested}), lambda release: (release[0], release[1] // _ROW))
+    columns = sorted({torch for _, torch, _ in tested})
+    yield "| transformers | " + " | ".join(f"torch {_dotted(torch)}" for torch in columns) + " |"
+    yield "|---" * (len(columns) + 1) + "|"
+    for _, group in rows:
+        releases = list(group)
+        name = " to ".join(dict.fromkeys(map(_dotted, (releases[0], releases[-1]))))
+        yield f"| {name} | " + " | ".join(_works(tested, releases, torch) for torch in columns) + " |"
+
+
+def _works(tested: _Tested, releases: list[_Minor], torch: _Minor) -> str:
+    """Return how many of the results of some releases work."""
+    states = [state for release, other, state in tested if release in releases and other == torch]
+    return f"{sum(state in WORKS for state in states):,}/{len(states):,}" if states else ""
+
+
+def _minor(release: str) -> _Minor:
+    return Version(release).release[:2]
+
+
+def _dotted(release: _Minor) -> str:
+    return ".".join(map(str, release))

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from exportcompat._table import table
-from exportcompat.matrix.cases import Case, chosen
+from exportcompat.matrix.cases import CASES, Case, chosen
 from exportcompat.matrix.store import BROKEN, STATES, UNTESTED
-from exportcompat.matrix.versions import Cell, all_cells, cases_of, choose, default_cells, policy, shard
+from exportcompat.matrix.versions import Cell, all_cells, cases_of, choose, default_cells, shard
 from exportcompat.registry import ExportCompatError
 
 from ._driver import Options, Task, cell_process, plan_task, regressions, results_of, run_tasks
@@ -29,7 +29,8 @@ def run_matrix(arguments: argparse.Namespace) -> int:
     """
     options = Options(arguments.results.resolve(), arguments.jobs, arguments.fresh)
     if arguments.pre:
-        cases = chosen(arguments.case or policy()["cells"]["everywhere"] if arguments.all else default_cases())
+        usual = [case.name for case in CASES.values() if (case.everywhere if arguments.all else case.telling)]
+        cases = chosen(arguments.case or usual)
         return _run_newest(cases, Environments(arguments.folder.resolve(), arguments.wheel), options)
     tasks = [plan_task(cell, _cases(arguments, cell), options) for cell in _cells(arguments)]
     if arguments.list:
@@ -85,8 +86,7 @@ def _cases(arguments: argparse.Namespace, cell: Cell) -> list[Case]:
 
 def default_cases() -> list[str]:
     """Return the names of the telling cases."""
-    names: list[str] = policy()["default"]["cases"]
-    return names
+    return [case.name for case in CASES.values() if case.telling]
 
 
 def _listed(tasks: Sequence[Task], *, as_json: bool) -> Iterator[str]:

@@ -1,8 +1,12 @@
 """Results: files with a row for each case, and when a row is old."""
 
+from ._dependencies import own_source
 from ._merge import merge
 from ._outcomes import BROKEN, CHECKED, NOT_THERE, STATES, UNTESTED, WORKS
+from ._rekey import rekey, write_evidence
+from ._result_key import code_of, key, parts_of
 from ._results import PACKAGES, Installed, Results, file_name, proof_texts, read_results
+from ._source_tree import SourceTree
 
 __all__ = [
     "BROKEN",
@@ -14,8 +18,15 @@ __all__ = [
     "WORKS",
     "Installed",
     "Results",
+    "SourceTree",
+    "code_of",
     "file_name",
+    "key",
     "merge",
+    "own_source",
+    "parts_of",
     "proof_texts",
     "read_results",
+    "rekey",
+    "write_evidence",
 ]

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exportcompat.matrix._files import write_results
 from exportcompat.registry import ExportCompatError
 
-from ._results import Row, check_content, file_name, marked
+from ._results import Row, check_content, file_name, marked, write_results
 
 
 @dataclass(frozen=True)

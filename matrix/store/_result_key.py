@@ -1,76 +1,121 @@
 """What a result depends on: a change elsewhere leaves it as it is."""
 
-import ast
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
-from functools import lru_cache, partial
-from importlib.util import resolve_name
-from inspect import getsource, isfunction
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
 
-import exportcompat
-from exportcompat import patches, plan
-from exportcompat.matrix.cases import SETTINGS, SIZES
+from exportcompat import plan
+from exportcompat.matrix.cases import Call, Case
 from exportcompat.matrix.versions import exclusion
+from exportcompat.registry import PatchingSpec
 
-if TYPE_CHECKING:
-    from exportcompat.matrix.cases import Case
+from ._dependencies import Dependencies, Part, own_source
+from ._source_tree import SourceTree
 
-_MATRIX = Path(__file__).parents[1]
-_COMPARISON = tuple(f"_verification/{name}.py" for name in ("_onnx_decoder", "_discrepancy", "_schedules"))
-_CHECK = (
-    *(_MATRIX / "checks" / name for name in ("_check.py", "_restoration.py")),
-    *(_MATRIX / "cases" / name for name in ("_decoder.py", "_pairs_wrapper.py", "_toy_gpt_models.py")),
-    *(_MATRIX / "models" / name for name in ("_decoder.py", "tiny_gpt.py")),
-    *(Path(exportcompat.__path__[0]) / name for name in _COMPARISON),
-)
-_PATCHES = f"{patches.__name__}."
 _NODE = re.compile(r"pytree\((.+)\)")
 _MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")
 _NO_EXPORT = ("absent", "unsupported", "untested", "uninstallable")
+_CHECKS = ("exportcompat.matrix.checks._row:both", "exportcompat.matrix.checks._row:left_out")
+_RECORD = "exportcompat.matrix.cases._case:Case"
+_LED_TO = ("CASES", "SPECS", "find_case", "default_registry", "__getattr__", "__version__")
+"""Names that lead to records and to definitions. What a record says is in the key, and a definition is followed."""
 
 
-def key(case: "Case", versions: Mapping[str, str], row: Mapping[str, Any]) -> str:
-    """Return a digest of what a result depends on.
-
-    That is: the versions, the definition of the case, the source of the check, which specs apply and where they write,
-    and the source of those that the export used. A spec that was applied and never reached can change without making
-    the result old. Nothing is known of what a broken export would reach, so that depends on every spec that applies.
-    Specs that are for models which were not loaded, or for caches of other classes, do not count.
+def key(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> str:
+    """Return a digest of what a result depends on: the versions, what is said against the case, and `code_of`.
 
     Args:
         case: the case.
         versions: versions of packages by name, and of `python`.
         row: the result.
     """
-    parts = [*_definition(case), *(f"{name} {text}" for name, text in sorted(versions.items()))]
+    parts = [f"{name} {text}" for name, text in (*code_of(case, versions, row).items(), *sorted(versions.items()))]
     parts += filter(None, [exclusion(case.name, versions)])
-    if row["state"] not in _NO_EXPORT:
-        parts += [_source(path) for path in _CHECK]
-        parts += _specs(row, versions["torch"], versions["transformers"])
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
+def code_of(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a result depends on of our own code, as texts and digests by name.
+
+    That is: the record of the case and every definition of ours that its factory, its comparison and the check lead to;
+    which specs apply and where they write, the factories of all that the export can reach, and what the factories of
+    those that it used return. What a spec puts in place and nobody calls can change without making the result old.
+    Nothing is known of what a broken export would reach, so that depends on every spec that applies whole. Specs that
+    were not applied, because they are for models which were not loaded or for caches of other classes, do not count.
+
+    Args: see `key`.
+    """
+    tree = own_source()
+    return {
+        "record": _record(case),
+        **{name: _digest(tree, *arguments) for name, arguments in _roots(case, versions, row).items()},
+    }
+
+
+def parts_of(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> Iterator[tuple[Part, str]]:
+    """Yield every definition of ours that `code_of` covers, with what it does."""
+    tree = own_source()
+    for functions, is_called, picks in _roots(case, versions, row).values():
+        yield from _dependencies(tree, picks).walk(_parts(tree, functions, is_called=is_called))
+
+
+Root = tuple[tuple[str, ...], bool, tuple[str, ...]]
+"""Functions, whether what they return is called, and the names of settings that count."""
+
+
+def _roots(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, Root]:
+    """Return where the code begins that a result depends on, by a name for it."""
+    functions = tuple(item.function for item in _calls(case))
+    found: dict[str, Root] = {"catalogue": ((_RECORD,), True, ()), "case": (functions, True, _picks(case))}
+    if row["state"] not in _NO_EXPORT:
+        found["check"] = (_CHECKS, True, ())
+        for spec, is_called in _reached(row, versions):
+            name = f"{spec.id} {spec.kind} {' '.join(spec.targets)}"
+            found[name] = ((spec.replacement,), is_called, ())
+    return found
+
+
+def _record(case: Case) -> str:
+    """Return what the record of a case says, but not what is for people, nor where and when it is run."""
+    calls = [(item.arguments, item.keywords) for item in _calls(case)]
+    return repr((case.name, case.exclude, case.is_captured, calls))
+
+
+def _calls(case: Case) -> list[Call]:
+    found = (case.make, case.exists, case.around, case.compare, case.write)
+    return [item for item in found if isinstance(item, Call)]
+
+
+def _picks(case: Case) -> tuple[str, ...]:
+    """Return the name of the settings of a case: the first argument of its factory."""
+    return tuple(item for item in case.make.arguments[:1] if isinstance(item, str))
+
+
 @lru_cache(maxsize=None)
-def _definition(case: "Case") -> list[str]:
-    """Return the name of a case, how its model is made, from which settings, and in which surroundings."""
-    make = case.make if isinstance(case.make, partial) else partial(case.make)
-    settings = [SETTINGS[name] for name in make.args if name in SETTINGS]
-    functions: list[Any] = [make.func, *([case.around] if isfunction(case.around) else [])]
-    data = repr([case.name, case.exclude, make.args, make.keywords, settings, SIZES if settings else None])
-    files = [_source(_MATRIX / "cases" / name) for name in case.sources]
-    return [data, *(_code(getsource(function)) for function in functions), *files]
+def _digest(tree: SourceTree, functions: tuple[str, ...], is_called: bool, picks: tuple[str, ...]) -> str:
+    return _dependencies(tree, picks).digest(_parts(tree, functions, is_called=is_called))
 
 
-def _specs(row: Mapping[str, Any], torch: str, transformers: str) -> Iterator[str]:
+def _dependencies(tree: SourceTree, picks: tuple[str, ...]) -> Dependencies:
+    return Dependencies(tree, picks, _LED_TO)
+
+
+def _parts(tree: SourceTree, functions: Iterable[str], *, is_called: bool) -> Iterator[Part]:
+    for function in functions:
+        module, _, name = function.partition(":")
+        yield Part(tree.definition(module, name), is_called)
+
+
+def _reached(row: Mapping[str, Any], versions: Mapping[str, str]) -> Iterator[tuple[PatchingSpec, bool]]:
+    """Yield the specs that a result depends on, in order, and whether what they put in place may have been called."""
     does_work, used = row["state"] in ("native", "patched"), row.get("used", ())
-    for spec_id, targets, module in _applying(torch, transformers):
-        if spec_id in used or any(_can_reach(target, row) for target in targets):
-            yield f"{spec_id} {' '.join(targets)}"
-            if not does_work or spec_id in used:
-                yield from map(_source, _modules(module))
+    made = {*used, *row.get("applied", ())}
+    for spec in _applying(tuple(sorted(versions.items()))):
+        # What was applied has had its factory called, whether or not the export could come to it.
+        if spec.id in made or any(_can_reach(target, row) for target in spec.targets):
+            yield spec, not does_work or spec.id in used
 
 
 def _can_reach(target: str, row: Mapping[str, Any]) -> bool:
@@ -82,61 +127,7 @@ def _can_reach(target: str, row: Mapping[str, Any]) -> bool:
 
 
 @lru_cache(maxsize=None)
-def _applying(torch: str, transformers: str) -> list[tuple[str, tuple[str, ...], str]]:
-    """Return id, targets and module of each spec that is for these versions."""
-    specs = [item.spec for item in plan({"torch": torch, "transformers": transformers}) if item.applies]
-    return [
-        (
-            spec.id,
-            tuple(target.text for target in spec.places),
-            spec.replacement.partition(":")[0].removeprefix(_PATCHES),
-        )
-        for spec in specs
-    ]
-
-
-def _modules(name: str) -> list[Path]:
-    """Return the file of a spec's replacement, and those of `patches` that it imports."""
-    found, queue = list[str](), [name]
-    while queue:
-        current = queue.pop()
-        if current not in found:
-            found.append(current)
-            queue += _neighbours(current)
-    return [_path(item) for item in sorted(found)]
-
-
-@lru_cache(maxsize=None)
-def _neighbours(name: str) -> list[str]:
-    package = f"{_PATCHES}{name}".rpartition(".")[0]
-    nodes = [node for node in ast.walk(ast.parse(_path(name).read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
-    found = [resolve_name("." * node.level + (node.module or ""), package) for node in nodes]
-    return [module.removeprefix(_PATCHES) for module in found if module.startswith(_PATCHES)]
-
-
-def _path(name: str) -> Path:
-    return Path(patches.__path__[0], *name.split(".")).with_suffix(".py")
-
-
-@lru_cache(maxsize=None)
-def _source(path: Path) -> str:
-    """Return a digest of the code of a file without comments, docstrings and layout."""
-    return _code(path.read_text("utf-8"))
-
-
-def _code(text: str) -> str:
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [item for item in body if not _is_record(item)]  # type: ignore[attr-defined]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
-
-
-def _is_record(node: ast.AST) -> bool:
-    """Say whether a statement is a text, or makes the records of specs, whose part that matters is in the plan."""
-    if isinstance(node, ast.Assign):
-        return [ast.unparse(target) for target in node.targets] == ["SPECS"]
-    if isinstance(node, ast.FunctionDef) and node.returns is not None:
-        return ast.unparse(node.returns) == "PatchingSpec"
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+def _applying(versions: tuple[tuple[str, str], ...]) -> list[PatchingSpec]:
+    """Return the specs that are for these versions, in the order in which they are applied."""
+    known = {name: text for name, text in versions if name != "python"}
+    return [item.spec for item in plan(known) if item.applies]

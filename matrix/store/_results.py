@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat.matrix._files import held, write_results
+from exportcompat.matrix._files import held, write_text
 from exportcompat.matrix.cases import Case
 from exportcompat.registry import ExportCompatError
 
+from ._file_format import READ, SCHEMA, packed, text_of, unpacked
 from ._outcomes import WORKS
 from ._result_key import key
 
-SCHEMA = 2
 PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
 
 Row = dict[str, Any]
@@ -61,6 +61,16 @@ def file_name(transformers: str, torch: str) -> str:
     return f"transformers-{transformers}_torch-{torch}.json"
 
 
+def write_results(path: Path, content: dict[str, Any]) -> None:
+    """Write a result file: only what is in use, in an order that does not depend on when it was found.
+
+    Args:
+        path: the file.
+        content: what `unpacked` returns.
+    """
+    write_text(path, text_of(packed(content)))
+
+
 class Results:
     """The result file of one cell; it is replaced as a whole after each case.
 
@@ -75,6 +85,7 @@ class Results:
         self.path = path
         self.rows: dict[str, Row] = {}
         self._environments: dict[str, Installed] = {}
+        self._strings: list[str] = []
         self._read()
 
     def is_current(self, case: Case, installed: Installed | None = None) -> bool:
@@ -89,6 +100,18 @@ class Results:
             return False
         environment = installed or self._environments[row["environment"]]
         return bool(row["key"] == key(case, environment.versions, row))
+
+    def versions(self, name: str) -> dict[str, str]:
+        """Return the versions that the result of a case was found with."""
+        return self._environments[self.rows[name]["environment"]].versions
+
+    def set_keys(self, keys: Mapping[str, str]) -> None:
+        """Give results other keys, by the names of their cases, and write the file."""
+        with held(self.path.parent):
+            self._read()
+            self.rows |= {name: {**self.rows[name], "key": text} for name, text in keys.items()}
+            for name in list(keys)[:1]:
+                self._write(self.versions(name))
 
     def missing_proofs(self, case: Case, wanted: Sequence[str]) -> list[str]:
         """Return those proofs that a case lacks; only what works with all specs can prove one."""
@@ -117,6 +140,7 @@ class Results:
     def _read(self) -> None:
         content = _read(self.path)
         self.rows |= content.get("cases", {})
+        self._strings = content.get("strings", self._strings)
         for name, item in content.get("environments", {}).items():
             self._environments[name] = Installed(item["python"], tuple(item["packages"]))
 
@@ -125,6 +149,7 @@ class Results:
             "schema": SCHEMA,
             **{name: versions[name] for name in ("transformers", "torch")},
             "environments": {name: asdict(item) for name, item in self._environments.items()},
+            "strings": self._strings,
             "cases": self.rows,
         }
         write_results(self.path, content)
@@ -168,9 +193,12 @@ def check_content(path: Path) -> dict[str, Any]:
     """
     validate = _validator()
     try:
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        validate(content)
-    except (OSError, ValueError) as error:
+        found = json.loads(path.read_text("utf-8"))
+        # An older schema is checked as what it would be now.
+        found = packed({**found, "schema": SCHEMA}) if found["schema"] in READ[:-1] else found
+        validate(found)
+        content = unpacked(found)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         # The errors of the validator are such too.
         raise ExportCompatError(f"{path} is no whole result file ({error}); run its cell again") from error
     for case, row in content["cases"].items():
@@ -199,7 +227,7 @@ def _read(path: Path) -> dict[str, Any]:
         # A half-written file is no result; every case is checked again.
         return {}
     schema = content.get("schema") if isinstance(content, dict) else None
-    if schema not in (1, SCHEMA):
+    if schema not in (1, *READ):
         raise ExportCompatError(f"{path} is no result file of schema {SCHEMA}; move it away and run again")
     # Rows of the first schema do not say which models were loaded, so none of them is current.
-    return content if schema == SCHEMA else {}
+    return unpacked(content) if schema in READ else {}

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from exportcompat.matrix.cases import CASES, Case, chosen
+from exportcompat.matrix.cases import CASES, Case
 from exportcompat.registry import ExportCompatError
 
 from ._range_ends import proofs_at_ends
@@ -53,9 +53,8 @@ def cases_of(cell: Cell) -> list[Case]:
     return [case for case in CASES.values() if case.name in names]
 
 
-@lru_cache(maxsize=1)
-def _everywhere() -> frozenset[str]:
-    return frozenset(case.name for case in chosen(policy()["cells"]["everywhere"]))
+def _everywhere() -> list[str]:
+    return [case.name for case in CASES.values() if case.everywhere]
 
 
 @lru_cache(maxsize=1)

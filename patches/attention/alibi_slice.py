@@ -45,7 +45,7 @@ def cutting_columns_only(original: Callable[..., Any]) -> Callable[..., Any]:
 
 SPECS = (
     PatchingSpec(
-        id="alibi-one-row",
+        id="alibi-slice",
         targets=("transformers.models.mpt.modeling_mpt:MptAttention.forward",),
         replacement=f"{__name__}:cutting_columns_only",
         requires=("transformers>=5.2", "torch>=2.8"),

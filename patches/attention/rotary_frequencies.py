@@ -126,7 +126,7 @@ _ISSUE = "https://github.com/pytorch/pytorch/issues/163791"
 
 SPECS = (
     PatchingSpec(
-        id="rotary-frequency-switch",
+        id="rotary-frequencies",
         # Each model has a copy of the method; those of Phi3 to 4.47 have classes for longrope.
         targets=("mentioning(transformers:_dynamic_frequency_update)", "mentioning(transformers:ext_factors)"),
         replacement=_ANSWERS,
@@ -140,7 +140,7 @@ SPECS = (
         kind="wrap",
     ),
     PatchingSpec(
-        id="rotary-frequency-switch",
+        id="rotary-frequencies",
         targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
         replacement=_ANSWERS,
         requires=("transformers>=4.51,<4.54", "torch>=2.6"),
@@ -151,7 +151,7 @@ SPECS = (
         kind="wrap",
     ),
     PatchingSpec(
-        id="rotary-frequency-switch",
+        id="rotary-frequencies",
         targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
         replacement=f"{__name__}:with_both_branches",
         requires=("transformers>=4.54,<5.0", "torch>=2.6"),
@@ -162,7 +162,7 @@ SPECS = (
         kind="wrap",
     ),
     PatchingSpec(
-        id="rotary-frequency-switch",
+        id="rotary-frequencies",
         targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
         replacement=f"{__name__}:with_both_branches_per_layer",
         requires=("transformers>=5.0,<5.21", "torch>=2.6"),
@@ -173,7 +173,7 @@ SPECS = (
         kind="wrap",
     ),
     PatchingSpec(
-        id="rotary-frequency-switch",
+        id="rotary-frequencies",
         targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
         replacement=f"{__name__}:with_both_branches_per_layer",
         requires=("transformers>=5.21", "torch>=2.6"),

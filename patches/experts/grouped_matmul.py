@@ -75,7 +75,7 @@ _UPSTREAM = "https://github.com/huggingface/transformers/blob/{}/src/transformer
 
 SPECS = (
     PatchingSpec(
-        id="experts-grouped-product",
+        id="experts-grouped-matmul",
         targets=("transformers.integrations.moe:_grouped_linear",),
         replacement=f"{__name__}:linear_over_all_experts",
         requires=("transformers>=5.0,<5.2", "torch>=2.9"),
@@ -86,7 +86,7 @@ SPECS = (
         kind="wrap",
     ),
     PatchingSpec(
-        id="experts-grouped-product",
+        id="experts-grouped-matmul",
         targets=("transformers.integrations.moe:_grouped_mm",),
         replacement=f"{__name__}:over_all_experts",
         requires=("transformers>=5.2", "torch>=2.6"),

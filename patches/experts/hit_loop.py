@@ -5,7 +5,7 @@ and others; DeepSeek-V3, GLM-4-MoE and Dots from 4.51; Jamba, PhiMoE and DBRX be
 Cause: the loop runs over `expert_mask.sum(...).nonzero()`, or over all experts and skips those without a token.
 What is done: while it is traced, the loop runs over all experts, and none is skipped. One without a token multiplies
 no rows, and adds nothing.
-From 5.0 on experts are one operator (see `experts-grouped-product`), unless the model is asked to be eager: then it
+From 5.0 on experts are one operator (see `experts-grouped-matmul`), unless the model is asked to be eager: then it
 runs its loop, which is what `ExpertsInterface` falls back to from 5.1 on. The experts of four models are no operator
 there either.
 Can go: with transformers 4.x, where nobody asks for `experts_implementation="eager"`; the loop of the four, when they

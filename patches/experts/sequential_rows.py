@@ -3,8 +3,8 @@
 Symptom: Aria: `GuardOnDataDependentSymNode` (`Could not extract specialized integer from data-dependent expression`).
 Cause: `token_states[start:end]`, with ends that are the sums of what was counted.
 What is done: while it is traced, each expert multiplies all rows, with those of others set to 0 (see
-`experts-grouped-product`).
-Can go: with transformers 5.17; from 5.18 on these experts are those of `experts-grouped-product`.
+`experts-grouped-matmul`).
+Can go: with transformers 5.17; from 5.18 on these experts are those of `experts-grouped-matmul`.
 """
 
 from collections.abc import Callable

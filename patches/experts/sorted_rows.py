@@ -3,7 +3,7 @@
 Symptom: DeepSeek-V2: `GuardOnDataDependentSymNode` (`Eq(u0, 0)`).
 Cause: `sorted_tokens[start_idx:end_idx]`, with ends that are the sums of what was counted.
 What is done: while it is traced, every expert multiplies every row, and rows that were not sent to it weigh nothing.
-Can go: with transformers 4.x; from 5.0 on these experts are those of `experts-grouped-product`.
+Can go: with transformers 4.x; from 5.0 on these experts are those of `experts-grouped-matmul`.
 """
 
 from collections.abc import Callable

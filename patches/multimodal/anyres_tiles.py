@@ -19,7 +19,7 @@ _VIDEO = "llava_next_video"
 def _frames(suffix: str, releases: str) -> PatchingSpec:
     place = f"transformers.models.{_VIDEO}.modeling_{_VIDEO}:{_CLASSES[_VIDEO]}{suffix}"
     return PatchingSpec(
-        id="next-video-frames",
+        id="llava-next-video-frames",
         targets=(f"{place}.get_video_features",),
         replacement="exportcompat.patches.multimodal._anyres_features:joining",
         requires=(f"transformers{releases}", "torch>=2.6"),

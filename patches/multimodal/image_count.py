@@ -59,7 +59,7 @@ _SOURCE = (
 
 def _variant(releases: str, targets: tuple[str, ...], tag: str, models: int) -> PatchingSpec:
     return PatchingSpec(
-        id="vision-image-count",
+        id="image-count",
         targets=targets,
         replacement=f"{__name__}:for_any_number",
         requires=(f"transformers{releases}", "torch>=2.6"),

@@ -51,7 +51,7 @@ def _projected(projector: Any, patches: Any, sizes: Any) -> Any:
 
 SPECS = (
     PatchingSpec(
-        id="lfm2-vl-squares",
+        id="lfm2-vl-patch-merging",
         targets=("transformers.models.lfm2_vl.modeling_lfm2_vl:Lfm2VlModel.get_image_features",),
         replacement=f"{__name__}:projecting_squares",
         requires=("transformers>=5.5", "torch>=2.6"),

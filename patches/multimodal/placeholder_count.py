@@ -82,7 +82,7 @@ def _fill(model: Any, given: dict[str, Any]) -> None:
 
 
 def _features(model: Any, method: str, rows: Any, sizes: Any) -> Any:
-    """Return the features of images, `(features, hidden)`; from 4.52 on, `vision-image-count` lets there be none."""
+    """Return the features of images, `(features, hidden)`; from 4.52 on, `image-count` lets there be none."""
     from ._blank_image import with_one_more
 
     if hasattr(model, method):
@@ -111,7 +111,7 @@ def _variant(
     releases: str, factory: str, targets: tuple[str, ...], proofs: tuple[str, ...], tag: str, model: str = "qwen2_5_vl"
 ) -> PatchingSpec:
     return PatchingSpec(
-        id="vision-placeholder-count",
+        id="placeholder-count",
         targets=targets,
         replacement=f"{__name__}:{factory}",
         requires=(f"transformers{releases}", "torch>=2.6"),

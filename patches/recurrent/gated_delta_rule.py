@@ -151,7 +151,7 @@ _WAYS = {"torch>=2.9": "continuing", "torch>=2.6,<2.9": "continuing_without_scan
 def _specs(releases: str, models: tuple[str, ...], proof: str) -> Iterator[PatchingSpec]:
     for torch, replacement in _WAYS.items():
         yield PatchingSpec(
-            id="delta-rule-continued",
+            id="gated-delta-rule",
             targets=tuple(
                 f"transformers.models.{name}.modeling_{name}:{_MODELS[name]}GatedDeltaNet.forward" for name in models
             ),

@@ -81,7 +81,7 @@ def _decays(slope: Any, places: Any) -> Any:
 
 SPECS = (
     PatchingSpec(
-        id="lightning-attention-continued",
+        id="lightning-attention",
         targets=("transformers.models.minimax.modeling_minimax:MiniMaxLightningAttention.forward",),
         replacement=f"{__name__}:continued",
         requires=("transformers>=4.53", "torch>=2.6"),

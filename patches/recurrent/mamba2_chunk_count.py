@@ -43,7 +43,7 @@ _PROOFS = {"granitemoehybrid": "granite_hybrid_chunks"}
 
 def _spec(torch: str, models: tuple[str, ...]) -> PatchingSpec:
     return PatchingSpec(
-        id="chunk-scan-count",
+        id="mamba2-chunk-count",
         targets=tuple(f"transformers.models.{name}.modeling_{name}:mamba2_chunk_scan" for name in models),
         replacement=f"{__name__}:in_one_chunk",
         requires=("transformers>=5.18", torch),

@@ -88,10 +88,10 @@ _HYBRIDS = ("bamba", "granitemoehybrid", "falcon_h1")
 
 # A spec with a target that does not exist is not applied at all; from 5.15 on hybrids continue by themselves.
 SPECS = (
-    _spec("mamba2-continued-scan", ">=4.48", ("mamba2",), "mamba2"),
-    _spec("mamba2-hybrid-continued", ">=4.48,<4.52", _HYBRIDS[:1], "bamba"),
-    _spec("mamba2-hybrid-continued", ">=4.52,<4.53", _HYBRIDS[:2], "bamba"),
-    _spec("mamba2-hybrid-continued", ">=4.53,<5.15", _HYBRIDS, "falcon_h1"),
-    _spec("zamba2-continued-scan", ">=4.49,<5.3", ("zamba2",), "zamba2", "continuing_from_least"),
-    _spec("zamba2-continued-scan", ">=5.3,<5.15", ("nemotron_h", "zamba2"), "zamba2", "continuing_from_least"),
+    _spec("mamba2-scan", ">=4.48", ("mamba2",), "mamba2"),
+    _spec("mamba2-hybrid-scan", ">=4.48,<4.52", _HYBRIDS[:1], "bamba"),
+    _spec("mamba2-hybrid-scan", ">=4.52,<4.53", _HYBRIDS[:2], "bamba"),
+    _spec("mamba2-hybrid-scan", ">=4.53,<5.15", _HYBRIDS, "falcon_h1"),
+    _spec("zamba2-scan", ">=4.49,<5.3", ("zamba2",), "zamba2", "continuing_from_least"),
+    _spec("zamba2-scan", ">=5.3,<5.15", ("nemotron_h", "zamba2"), "zamba2", "continuing_from_least"),
 )

@@ -37,7 +37,7 @@ def _continuing(original: Callable[..., Any], recur: Callable[..., tuple[Any, An
         is_rewritten = not hasattr(self, "slow_forward")
         if is_rewritten and self.in_proj.bias is not None:
             raise ValueError(
-                f"spec 'mamba-continued-scan': {type(self).__name__} has a bias in in_proj, which padded tokens get "
+                f"spec 'mamba-scan': {type(self).__name__} has a bias in in_proj, which padded tokens get "
                 "from transformers 5.15 on; that is not handled. Exclude the id, or export with transformers 5.14"
             )
         conv_state, state = states(cache, self.layer_idx)
@@ -140,7 +140,7 @@ _WAYS = {"torch>=2.9": "continuing", "torch>=2.6,<2.9": "continuing_without_scan
 def _specs(releases: str, models: tuple[str, ...]) -> Iterator[PatchingSpec]:
     for torch, replacement in _WAYS.items():
         yield PatchingSpec(
-            id="mamba-continued-scan",
+            id="mamba-scan",
             targets=tuple(f"{_MODELS}.{_MIXERS[model]}.forward" for model in models),
             replacement=f"{__name__}:{replacement}",
             requires=(f"transformers{releases}", torch),

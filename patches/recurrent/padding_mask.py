@@ -84,17 +84,24 @@ def _spec(
 def _by_method(releases: str, count: int, *proofs: str) -> PatchingSpec:
     """Return the spec for the first `count` models, which are those that exist in these releases."""
     places = {name: _METHODS[name] for name in _ALL[:count]}
-    return _spec("state-mask", releases, places, *_ASKS, *proofs)
+    return _spec("state-padding-mask", releases, places, *_ASKS, *proofs)
 
 
 SPECS = (
-    _spec("recurrent-mask", ">=4.45,<5.13", {"jamba": "JambaModel._update_mamba_mask"}, *_ASKS, "jamba"),
-    _spec("recurrent-mask", ">=5.13,<5.15", {"jamba": _FUNCTION}, *_IS_FILLED, "jamba"),
+    _spec("recurrent-padding-mask", ">=4.45,<5.13", {"jamba": "JambaModel._update_mamba_mask"}, *_ASKS, "jamba"),
+    _spec("recurrent-padding-mask", ">=5.13,<5.15", {"jamba": _FUNCTION}, *_IS_FILLED, "jamba"),
     _by_method(">=4.48,<4.52", 1, "bamba"),
     _by_method(">=4.52,<4.53", 2, "bamba"),
     _by_method(">=4.53,<4.57", 3, "falcon_h1"),
     _by_method(">=4.57,<5.2", 4, "falcon_h1"),
     _by_method(">=5.2,<5.3", 6, "falcon_h1", "qwen3_5_text"),
     _by_method(">=5.3,<5.13", 8, "falcon_h1", "qwen3_5_text"),
-    _spec("state-mask", ">=5.13,<5.15", dict.fromkeys(_CALLERS, _FUNCTION), *_IS_FILLED, "falcon_h1", "qwen3_5_text"),
+    _spec(
+        "state-padding-mask",
+        ">=5.13,<5.15",
+        dict.fromkeys(_CALLERS, _FUNCTION),
+        *_IS_FILLED,
+        "falcon_h1",
+        "qwen3_5_text",
+    ),
 )

@@ -73,7 +73,7 @@ def _is_own(cache: Any) -> bool:
 
 def _spec(releases: str, models: dict[str, str], *proofs: str) -> PatchingSpec:
     return PatchingSpec(
-        id="short-convolution-continued",
+        id="short-convolution",
         targets=tuple(
             f"transformers.models.{model}.modeling_{model}:{prefix}ShortConv.slow_forward"
             for model, prefix in models.items()

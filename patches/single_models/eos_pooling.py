@@ -13,7 +13,7 @@ from exportcompat.registry import PatchingSpec
 
 def _spec(*requires: str) -> PatchingSpec:
     return PatchingSpec(
-        id="last-end-state",
+        id="eos-pooling",
         targets=("mentioning(transformers:eos_mask)",),
         replacement="exportcompat.patches.single_models._eos_pooling:looked_up",
         requires=requires,

@@ -31,7 +31,7 @@ def with_known_quantile(original: Callable[..., Any]) -> Callable[..., Any]:
 
 SPECS = (
     PatchingSpec(
-        id="activation-quantile",
+        id="gemma3n-activation-quantile",
         targets=("transformers.models.gemma3n.modeling_gemma3n:Gemma3nTextMLP._gaussian_topk",),
         replacement=f"{__name__}:with_known_quantile",
         requires=("transformers>=4.53", "torch>=2.6"),

@@ -37,7 +37,7 @@ def with_clipped_copy(original: Callable[..., Any]) -> Callable[..., Any]:
 
 SPECS = (
     PatchingSpec(
-        id="altup-coefficient-clip",
+        id="gemma3n-altup-clip",
         targets=("transformers.models.gemma3n.modeling_gemma3n:Gemma3nTextAltUp.correct",),
         replacement=f"{__name__}:with_clipped_copy",
         requires=("transformers>=4.53,<5.0", "torch>=2.6"),

@@ -42,7 +42,7 @@ def _to_length(states: Any, length: Any) -> Any:
 
 SPECS = (
     PatchingSpec(
-        id="squeezed-length",
+        id="sew-feature-length",
         targets=(
             "transformers.models.sew.modeling_sew:SEWEncoder.forward",
             "transformers.models.sew_d.modeling_sew_d:SEWDEncoder.forward",

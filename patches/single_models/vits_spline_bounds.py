@@ -43,7 +43,7 @@ def _answering() -> Any:
 
 SPECS = (
     PatchingSpec(
-        id="spline-bounds",
+        id="vits-spline-bounds",
         targets=("transformers.models.vits.modeling_vits:_rational_quadratic_spline",),
         replacement=f"{__name__}:within",
         requires=("transformers>=4.44,<5.0", "torch>=2.6"),

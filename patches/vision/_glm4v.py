@@ -66,7 +66,7 @@ class _Unlisted(TorchFunctionMode):  # type: ignore[misc]  # torch has no types 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         # A fake tensor makes a list of its parts.
         is_list = func in (torch.Tensor.tolist, torch.Tensor.unbind) and patch_count() is not None
-        # Attention, within `vision-segments`, has a list of one length.
+        # Attention, within `segment-attention`, has a list of one length.
         if is_list and args[0].dim() == 1 and isinstance(args[0].shape[0], torch.SymInt):
             return []
         return func(*args, **(kwargs or {}))

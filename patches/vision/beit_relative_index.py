@@ -47,8 +47,8 @@ def made_anew(original: Callable[..., Any]) -> Callable[..., Any]:
 
 SPECS = (
     PatchingSpec(
-        id="relative-position-index",
-        # By the word, because `size-conversion` finds the same methods by another one.
+        id="beit-relative-index",
+        # By the word, because `torch-int-sizes` finds the same methods by another one.
         targets=("mentioning(transformers:relative_position_indices)",),
         replacement=f"{__name__}:made_anew",
         requires=("transformers>=4.45,<4.49", "torch>=2.6"),

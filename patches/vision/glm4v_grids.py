@@ -2,11 +2,11 @@
 
 Symptom: GLM-4V, its mixture of experts and GLM-OCR, transformers 4.53 to 5.8: `Cannot call numel() on tensor with
 symbolic sizes/strides`, or `GuardOnDataDependentSymNode`.
-Cause: as that of `vision-grids`; besides, `rot_pos_emb` returns the places of patches too, and the embeddings repeat
-the size of each image as often as it has patches. Attention of 4.53 is that of Qwen2-VL then; see `vision-segments`,
+Cause: as that of `qwen-vl-grids`; besides, `rot_pos_emb` returns the places of patches too, and the embeddings repeat
+the size of each image as often as it has patches. Attention of 4.53 is that of Qwen2-VL then; see `segment-attention`,
 which finds that of later releases by its words.
 What is done: as in these two; the embeddings are given the size of its image for each patch.
-Can go: with transformers 5.9, where the tower computes with the functions of `vision_utils` (see `vision-grids`).
+Can go: with transformers 5.9, where the tower computes with the functions of `vision_utils` (see `qwen-vl-grids`).
 """
 
 from exportcompat.registry import PatchingSpec
@@ -24,7 +24,7 @@ def _targets(*names: str) -> tuple[str, ...]:
 
 def _variant(releases: str, names: tuple[str, ...], source: str, more: tuple[str, ...] = ()) -> PatchingSpec:
     return PatchingSpec(
-        id="vision-pictures",
+        id="glm4v-grids",
         targets=(*_targets(*names), *more),
         replacement="exportcompat.patches.vision._glm4v:from_sizes",
         requires=(f"transformers{releases}", "torch>=2.6"),

@@ -1,10 +1,10 @@
 """Positions of patches are looked up by how many there are of each image, which the graph has once for each patch.
 
 Symptom: GLM-4V: ONNX Runtime stops in a `GatherND`, with an index as large as there are patches.
-Cause: the embeddings find the image of a patch by counting the ends of frames. `vision-grids` makes as many ends as
+Cause: the embeddings find the image of a patch by counting the ends of frames. `qwen-vl-grids` makes as many ends as
 there are patches, so that their number is no data.
 What is done: while it is traced, the number of patches of each image comes from its sizes.
-Can go: with `vision-grids`, or when upstream looks sizes up by the number of the image.
+Can go: with `qwen-vl-grids`, or when upstream looks sizes up by the number of the image.
 """
 
 import inspect
@@ -33,7 +33,7 @@ def counted_by_image(original: Callable[..., Any]) -> Callable[..., Any]:
 
 SPECS = (
     PatchingSpec(
-        id="vision-image-lengths",
+        id="glm4v-image-lengths",
         targets=("mentioning(transformers:orig_size_sq)",),
         replacement=f"{__name__}:counted_by_image",
         requires=("transformers>=5.9", "torch>=2.6"),

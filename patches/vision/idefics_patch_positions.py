@@ -82,7 +82,7 @@ def _run(embeddings: Any, original: Callable[..., Any], masks: Any) -> Any:
 
 SPECS = (
     PatchingSpec(
-        id="patch-positions",
+        id="idefics-patch-positions",
         targets=("mentioning(transformers:bucket_coords_h)",),
         replacement=f"{__name__}:from_tables",
         requires=("transformers>=4.44,<5.0", "torch>=2.6"),

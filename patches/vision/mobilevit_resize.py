@@ -51,7 +51,7 @@ def _patches(features: Any, high: int, wide: int) -> tuple[Any, dict[str, Any]]:
 
 SPECS = (
     PatchingSpec(
-        id="resized-patches",
+        id="mobilevit-resize",
         targets=("transformers.models.mobilevit.modeling_mobilevit:MobileViTLayer.unfolding",),
         replacement=f"{__name__}:resized",
         requires=("transformers>=4.44", "torch>=2.6"),

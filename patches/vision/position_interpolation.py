@@ -80,7 +80,7 @@ _OWNERS = (
 
 SPECS = (
     PatchingSpec(
-        id="vision-interpolation",
+        id="position-interpolation",
         targets=tuple(f"transformers.models.{owner}.interpolate_pos_encoding" for owner in _OWNERS),
         replacement=f"{__name__}:at_any_size",
         requires=("transformers>=4.44,<4.45", "torch>=2.6"),

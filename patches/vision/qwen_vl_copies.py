@@ -1,9 +1,9 @@
 """Other models have copied the vision towers of Qwen-VL, with their loops over the sizes of images.
 
 Symptom: Qwen3.5 and its mixture of experts, ERNIE 4.5 VL, transformers 5.2 to 5.8: `GuardOnDataDependentSymNode`.
-Cause: as that of `vision-grids`.
-What is done: as in `vision-grids`, in these towers.
-Can go: with transformers 5.9, where they compute with the functions of `vision_utils`, which `vision-grids` knows.
+Cause: as that of `qwen-vl-grids`.
+What is done: as in `qwen-vl-grids`, in these towers.
+Can go: with transformers 5.9, where they compute with the functions of `vision_utils`, which `qwen-vl-grids` knows.
 """
 
 from exportcompat.registry import PatchingSpec
@@ -19,7 +19,7 @@ _TOWERS = {
 
 def _variant(releases: str, towers: list[str], proofs: tuple[str, ...]) -> PatchingSpec:
     return PatchingSpec(
-        id="vision-copies",
+        id="qwen-vl-copies",
         targets=tuple(f"{tower}.{method}" for tower in towers for method in _TOWERS[tower]),
         replacement="exportcompat.patches.vision._grid_methods:in_graph",
         requires=(f"transformers{releases}", "torch>=2.6"),

@@ -57,7 +57,7 @@ def _variant(
     releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], source: str, *defect: str
 ) -> PatchingSpec:
     return PatchingSpec(
-        id="vision-grids",
+        id="qwen-vl-grids",
         targets=targets,
         replacement="exportcompat.patches.vision._grid_methods:in_graph",
         requires=(f"transformers{releases}", "torch>=2.6"),

@@ -24,7 +24,7 @@ _SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/
 
 def _variant(releases: str, targets: tuple[str, ...], proofs: tuple[str, ...], source: str) -> PatchingSpec:
     return PatchingSpec(
-        id="vision-segments",
+        id="segment-attention",
         targets=targets,
         replacement="exportcompat.patches.vision._segment_attention:masked",
         requires=(f"transformers{releases}", "torch>=2.6"),

@@ -118,7 +118,7 @@ def _shifting(layer: Any, size: Any) -> Iterator[None]:
 
 SPECS = (
     PatchingSpec(
-        id="window-padding",
+        id="swin-window-padding",
         targets=("mentioning(transformers:maybe_pad)",),
         replacement=f"{__name__}:padding",
         requires=("transformers>=4.44", "torch>=2.6"),

@@ -27,7 +27,7 @@ def kept(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 SPECS = (
     PatchingSpec(
-        id="size-conversion",
+        id="torch-int-sizes",
         targets=("imported(transformers.utils.generic:torch_int)",),
         replacement=f"{__name__}:kept",
         requires=("transformers>=4.45", "torch>=2.6"),

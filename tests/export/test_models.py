@@ -15,8 +15,7 @@ from torch import nn
 
 from exportcompat import apply_patches
 from exportcompat._verification._onnx_decoder import OnnxDecoder, input_names, output_names
-from exportcompat.matrix.cases._catalogue import CASES, compare_beyond, compare_unpadded, find_case, parse_proof
-from exportcompat.matrix.cases._decoder import Sample
+from exportcompat.matrix.cases import CASES, Sample, call, find_case, parse_proof
 from exportcompat.matrix.checks._check import Outcome, captures, check, export
 from exportcompat.matrix.models.tiny_gpt import TinyGPT
 from exportcompat.matrix.proofs._prove import is_older, own_proofs
@@ -38,11 +37,11 @@ EAGER_MODELS = ("mistral_window_eager",)
 """The implementation `eager` differs in its masks alone, so one model stands for all; the matrix has the others."""
 
 CALLS = {
-    **{name: 38 for name, case in CASES.items() if case.sources == ("_multimodal_models.py",)},
+    **{name: 38 for name, case in CASES.items() if case.compare == call("_conversations:compare_media")},
     # Half of the calls have padding.
-    **{name: 94 for name, case in CASES.items() if case.compare is compare_unpadded},
+    **{name: 94 for name, case in CASES.items() if case.compare == call("_comparisons:compare_unpadded")},
     # Four calls more, of which two are longer than the fixed chunk of these layers.
-    **{name: 192 for name, case in CASES.items() if case.compare is compare_beyond},
+    **{name: 192 for name, case in CASES.items() if case.compare == call("_comparisons:compare_beyond")},
     # Those with images.
     **{name: 4 for name in CASES if name.endswith("_refused")},
     # What `generate` has called, beside the usual ones.
@@ -162,9 +161,9 @@ def test_model_argument_narrows_and_still_works(tmp_path: Path) -> None:
     decoder = find_case("llama_dynamic").decoder()
     with apply_patches(decoder.model) as report:
         export(decoder, Sample(), tmp_path / "model.onnx")
-    rotary = [use.target for use in report.applied["rotary-frequency-switch"]]
+    rotary = [use.target for use in report.applied["rotary-frequencies"]]
     assert rotary == ["transformers.models.llama.modeling_llama:LlamaRotaryEmbedding.forward"]
-    assert "rotary-frequency-switch" in report.used
+    assert "rotary-frequencies" in report.used
 
 
 def test_works_where_transformers_has_registered_the_cache() -> None:

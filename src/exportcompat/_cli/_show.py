@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from exportcompat.patches import area_of
 from exportcompat.registry import Decision, DecoratedTarget, Environment, PatchingSpec, Registry, Target, plan
 
 _KINDS = {
@@ -36,6 +37,24 @@ def show(spec_id: str, registry: Registry, environment: Environment) -> Iterator
             yield from _differences(decision.spec)
         if number < count:
             yield ""
+
+
+def show_data(spec_id: str, registry: Registry, environment: Environment) -> dict[str, Any]:
+    """Return what `show` says of `spec_id`, as plain data and without the sources.
+
+    Raises:
+        UnknownSpecError: no spec has the id.
+    """
+    variants = registry.variants(spec_id)
+    decisions = [decision for decision in plan(registry, environment) if decision.spec.id == spec_id]
+    return {"id": spec_id, "area": area_of(variants[0]), "variants": [_variant_data(item) for item in decisions]}
+
+
+def _variant_data(decision: Decision) -> dict[str, Any]:
+    spec = decision.spec
+    lists = {name: list(getattr(spec, name)) for name in ("requires", "targets", "upstream", "proofs", "defect")}
+    texts = {name: getattr(spec, name) for name in ("reason", "kind", "replacement", "spreads", "definer")}
+    return {**texts, **lists, "applies": decision.applies, "decision": decision.reason}
 
 
 def _facts(decision: Decision) -> Iterator[str]:

@@ -1,0 +1,37 @@
+"""Whether the installed transformers has what a case is about."""
+
+import importlib
+import importlib.util
+import sys
+from inspect import signature
+
+
+def has_model(name: str) -> bool:
+    """Say whether the installed transformers has a folder of this model."""
+    name = f"transformers.models.{name}"
+    # A folder that has been imported has no `__spec__` in some releases, and then `find_spec` raises.
+    return name in sys.modules or importlib.util.find_spec(name) is not None
+
+
+def has_clip_of_any_size() -> bool:
+    """Say whether CLIP takes images of other sizes than it has learnt from; it does from 4.46 on."""
+    clip = importlib.import_module("transformers.models.clip.modeling_clip")
+    return "interpolate_pos_encoding" in signature(clip.CLIPModel.forward).parameters
+
+
+def slides_without_counting() -> bool:
+    """Say whether layers of a fixed size that slide go by tensors alone; to 4.55 they do."""
+    import transformers.cache_utils as caches
+
+    return hasattr(caches, "HybridCache") and not hasattr(caches, "DynamicSlidingWindowLayer")
+
+
+def has_experts_interface() -> bool:
+    """Say whether a model can be asked how it runs its experts; from 5.0 on it can."""
+    return importlib.util.find_spec("transformers.integrations.moe") is not None
+
+
+def has_experts_on_hit(name: str) -> bool:
+    """Say whether a model has its experts in a class, which 5.0 has introduced; before, tokens are picked by a mask."""
+    module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    return any(item.endswith("Experts") for item in vars(module))

@@ -1,0 +1,88 @@
+"""Encoders of texts, images and sounds."""
+
+from typing import Any
+
+from ._case import Call, Case, call, has_model
+
+FORWARD = call("_forward:compare_calls")
+"""Runs the calls of a model without a cache."""
+
+
+def forward_case(name: str, title: str, make: Call, exists: Call | None = None, **more: Any) -> Case:
+    """Return the case of a model without a cache."""
+    found = {} if exists is None else {"exists": exists}
+    return Case(name, title, make, **{"compare": FORWARD, **found, **more})
+
+
+_TEXTS, _SOUNDS, _IMAGES = "_encoder_models", "_audio_encoder_models", "_vision_encoder_models"
+
+CASES = (
+    forward_case("bert", "BERT", call(f"{_TEXTS}:make_bert"), has_model("bert"), everywhere=True),
+    forward_case(
+        "modernbert",
+        "ModernBERT, every second layer with a window",
+        call(f"{_TEXTS}:make_modernbert"),
+        has_model("modernbert"),
+        everywhere=True,
+    ),
+    forward_case("vit", "ViT, images of any size", call(f"{_TEXTS}:make_vit"), has_model("vit"), everywhere=True),
+    forward_case(
+        "clip",
+        "CLIP, texts and images of any size",
+        call(f"{_TEXTS}:make_clip"),
+        call("_presence:has_clip_of_any_size"),
+        everywhere=True,
+    ),
+    forward_case(
+        "siglip2",
+        "SigLIP 2, images as patches, each of its own size",
+        call(f"{_TEXTS}:make_siglip2"),
+        has_model("siglip2"),
+        everywhere=True,
+    ),
+    forward_case(
+        "wav2vec2",
+        "wav2vec 2.0, sounds of several lengths",
+        call(f"{_TEXTS}:make_wav2vec2"),
+        has_model("wav2vec2"),
+        everywhere=True,
+    ),
+    forward_case("vits", "VITS, texts of several lengths", call("_vits_model:make_vits"), has_model("vits")),
+    forward_case(
+        "deberta_v2",
+        "DeBERTa-v2, buckets of distances",
+        call("_deberta_model:make_deberta_v2"),
+        has_model("deberta_v2"),
+    ),
+    forward_case("sew", "SEW, odd and even lengths", call(f"{_SOUNDS}:make_sew"), has_model("sew")),
+    forward_case("sew_d", "SEW-D, odd and even lengths", call(f"{_SOUNDS}:make_sew_d"), has_model("sew_d")),
+    *(
+        forward_case(name, f"{title}, images of several sizes", call(f"{_IMAGES}:make_{name}"), has_model(name))
+        for name, title in (
+            ("swin", "Swin"),
+            ("swinv2", "Swin v2"),
+            ("donut", "Donut's encoder"),
+            ("focalnet", "FocalNet"),
+            ("rt_detr", "RT-DETR"),
+        )
+    ),
+    forward_case(
+        "mobilevit",
+        "MobileViT, images of several sizes",
+        call("_resized_encoder_models:make_mobilevit"),
+        has_model("mobilevit"),
+        slow_without=("mobilevit-resize",),
+    ),
+    forward_case(
+        "beit",
+        "BEiT, relative positions, images of several sizes",
+        call("_resized_encoder_models:make_beit"),
+        has_model("beit"),
+    ),
+    forward_case(
+        "beit_called",
+        "BEiT, relative positions, called before it is exported",
+        call("_beit_called_model:make_beit_called"),
+        has_model("beit"),
+    ),
+)

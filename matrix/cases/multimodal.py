@@ -1,0 +1,43 @@
+"""Models that see images or hear sounds, each as one graph for all of its calls."""
+
+from typing import Any
+
+from ._case import Case, call
+
+_MODELS = "_multimodal_models"
+COMPARE = call("_conversations:compare_media")
+"""Runs calls with and without images or sounds on one cache."""
+
+
+def _case(name: str, title: str, **more: Any) -> Case:
+    make, exists = call(f"{_MODELS}:make_media", name), call(f"{_MODELS}:exists", name)
+    return Case(name, title, make, exists, compare=COMPARE, **more)
+
+
+CASES = (
+    _case("gemma3_image", "Gemma3 with images, window 8", everywhere=True),
+    _case("idefics3", "Idefics3", everywhere=True),
+    _case("llava", "LLaVA", everywhere=True),
+    _case("paligemma", "PaliGemma", everywhere=True),
+    _case("qwen2_audio", "Qwen2-Audio", everywhere=True),
+    _case("smolvlm", "SmolVLM", everywhere=True),
+    _case("llava_pixtral", "LLaVA with Pixtral's tower, images of their own sizes"),
+    _case("mistral3", "Mistral 3, images of their own sizes", slow_without=("mistral3-patch-merging",)),
+    _case("lighton_ocr", "LightOnOCR, images of their own sizes", slow_without=("lighton-ocr-patch-merging",)),
+    _case("vipllava", "VipLLaVA"),
+    _case("aya_vision", "Aya Vision, window 8"),
+    _case("cohere2_vision", "Cohere2 Vision, window 8"),
+    _case("internvl", "InternVL"),
+    _case("idefics2", "Idefics2"),
+    _case("deepseek_vl", "DeepSeek-VL"),
+    _case("llava_next", "LLaVA-NeXT, images in tiles", slow_without=("anyres-tiles",)),
+    _case("llava_onevision", "LLaVA-OneVision, images in tiles", slow_without=("anyres-tiles",)),
+    _case("llava_next_video", "LLaVA-NeXT-Video, images in tiles"),
+    _case("llava_next_video_frames", "LLaVA-NeXT-Video with videos", slow_without=("llava-next-video-frames",)),
+    _case("llava_onevision_video", "LLaVA-OneVision with videos"),
+    _case("video_llava", "Video-LLaVA with videos"),
+    _case("ovis2", "Ovis2"),
+    _case("voxtral", "Voxtral"),
+    _case("gemma4_image", "Gemma 4 with images of their own sizes, window 8"),
+    _case("lfm2_vl", "LFM2-VL, images of their own sizes", slow_without=("lfm2-vl-patch-merging",)),
+)

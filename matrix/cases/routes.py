@@ -1,0 +1,62 @@
+"""Cases of the other families by another way: `exportcompat.export`, and the TorchScript exporter."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ._case import Case, call
+
+_BY_EXPORT = {
+    "llama": "keys and values",
+    "gemma2_window": "keys and values, of which some slide",
+    "phi3_longrope": "a rope that depends on the length",
+    "mamba": "states alone",
+    "jamba": "states, and keys and values",
+    "bert": "no cache",
+    "llava": "images, and keys and values",
+    "qwen2_5_vl": "images of their own sizes, and keys and values",
+}
+"""Models that stand for what `export` has to find out of a model."""
+
+_BY_TORCHSCRIPT = (
+    *("llama", "llama_dynamic", "phi3_longrope", "mistral_window"),
+    *("gemma2_window", "mixtral", "deepseek_v3", "gpt_oss"),
+)
+"""Models that stand for what patches do while `torch.jit.trace` records: ropes, windows, masks, experts."""
+
+
+def routes(cases: Mapping[str, Case]) -> Iterator[Case]:
+    """Yield the cases that go by another way than `torch.onnx.export(dynamo=True)`, made from those that go by it."""
+    for name, case in cases.items():
+        if name in _BY_EXPORT:
+            yield _by_export(case, _BY_EXPORT[name])
+    for name, case in cases.items():
+        if name in _BY_TORCHSCRIPT:
+            yield _by_torchscript(case)
+
+
+def _by_export(case: Case, what: str) -> Case:
+    """Return a case that goes by `exportcompat.export`."""
+    return replace(
+        case,
+        name=f"{case.name}_export",
+        title=f"{case.title}, by `export`: {what}",
+        shown=False,
+        everywhere=False,
+        telling=False,
+        compare=call("_by_export:compare_whole"),
+        write=call("_by_export:export_whole"),
+    )
+
+
+def _by_torchscript(case: Case) -> Case:
+    """Return a case that goes by the TorchScript exporter."""
+    return replace(
+        case,
+        name=f"{case.name}_script",
+        title=f"{case.title}, by the TorchScript exporter",
+        shown=False,
+        everywhere=False,
+        telling=False,
+        write=call("_by_torchscript:export_script"),
+        is_captured=False,
+    )

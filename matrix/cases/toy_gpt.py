@@ -1,0 +1,35 @@
+"""The tiny GPT in plain torch, and variants of it, each with one habit that models have."""
+
+from ._case import Case, call
+
+_MODELS = "_toy_gpt_models"
+
+
+def _variant(name: str, title: str) -> Case:
+    return Case(f"{name}_gpt", f"tiny GPT {title}", call(f"{_MODELS}:make_tiny_gpt", name))
+
+
+def _model(name: str, title: str) -> Case:
+    return Case(f"{name}_gpt", f"tiny GPT {title}", call(f"_toy_gpt_{name}:make_{name}_gpt"))
+
+
+CASES = (
+    Case(
+        "tiny_gpt",
+        "tiny GPT (plain torch)",
+        call(f"{_MODELS}:make_tiny_gpt"),
+        shown=True,
+        everywhere=True,
+        telling=True,
+    ),
+    _variant("stateful", "that stores a tensor"),
+    _variant("buffered", "with a buffer that is a parameter"),
+    _variant("open", "that takes its cache through **kwargs"),
+    _variant("squeezed", "that squeezes an axis that is not 1"),
+    _variant("subtracting", "that subtracts integers from a number"),
+    _variant("checking", "that checks the elements of a tensor"),
+    Case("vmap_gpt", "tiny GPT, mask by vmap", call(f"{_MODELS}:make_tiny_gpt", "vmap")),
+    _model("offset", "that adds an integer to a weight"),
+    _model("choosing", "that chooses between masks"),
+    _model("hooking", "that installs a hook"),
+)

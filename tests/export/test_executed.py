@@ -1,0 +1,105 @@
+"""What a result depends on is what was executed for it: an edit of any function that ran makes the result old.
+
+Run it on all cases with `EXPORTCOMPAT_KEY_CASES='*'`; the usual ones are one of each kind.
+"""
+
+import ast
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnxruntime", reason="cases are exported and run")
+pytest.importorskip("transformers", reason="cases are models of transformers")
+
+from exportcompat.matrix.cases import CASES
+from exportcompat.matrix.store import SourceTree, key, own_source
+from exportcompat.matrix.store import _result_key as key_module
+from exportcompat.registry import installed_version
+
+RECORDER = Path(__file__).with_name("record_executed.py")
+KINDS = "lfm2 llava bert whisper_decoder llama_export llama_script"
+VERSIONS = {name: installed_version(name).base_version for name in ("torch", "transformers")}  # type: ignore[union-attr]
+RECORDS = {
+    "default_registry": "leads to the records of specs, which are in the key",
+    "_names": "gives these their order, which is in the key",
+    "area_of": "is for people",
+    "find_case": "leads to the record of a case, which is in the key",
+    "__getattr__": "leads to a definition, which is followed",
+    "later": "makes such a `__getattr__`",
+    "attribute": "is such a `__getattr__`",
+}
+"""Functions whose outcome is in the key, in place of their code."""
+
+Place = tuple[str, int]
+"""A function of ours: its module, and the line of its `def`, or of its first decorator."""
+
+
+def chosen() -> list[str]:
+    patterns = os.environ.get("EXPORTCOMPAT_KEY_CASES", KINDS).split()
+    return [name for name in CASES if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+
+
+@lru_cache(maxsize=None)
+def recorded(name: str) -> tuple[dict[str, Any], list[Place]]:
+    """Return the result of a case, and the functions of ours that were called for it."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(RECORDER), name], capture_output=True, text=True, check=True, timeout=900
+    )
+    row, places = json.loads(done.stdout.splitlines()[-1])
+    return row, [(module, line) for module, line in places]
+
+
+def functions(tree: ast.AST) -> Iterator[tuple[int, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield min([node, *node.decorator_list], key=lambda item: item.lineno).lineno, node
+
+
+@lru_cache(maxsize=None)
+def text_of(module: str) -> str:
+    path = own_source().path(module)
+    assert path is not None
+    return path.read_text("utf-8")
+
+
+def edited(module: str, line: int) -> tuple[str, SourceTree]:
+    """Return the name of a function, and our source with one more constant in it."""
+    tree = ast.parse(text_of(module))
+    (function,) = [node for first, node in functions(tree) if first == line]
+    function.body.append(ast.parse("20260101").body[0])
+    return function.name, own_source().edited(module, ast.unparse(tree))
+
+
+def places() -> dict[Place, str]:
+    """Return each function that is executed for some case, with the first case that executes it."""
+    found: dict[Place, str] = {}
+    for name in chosen():
+        row, called = recorded(name)
+        assert row["state"] in ("native", "patched"), (name, row["problems"])
+        for place in called:
+            found.setdefault(place, name)
+    return found
+
+
+def test_every_function_that_was_executed_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    unseen, seen = [], 0
+    for (module, line), name in places().items():
+        function, changed = edited(module, line)
+        if function not in RECORDS:
+            row, _ = recorded(name)
+            before = key(CASES[name], VERSIONS, row)
+            with monkeypatch.context() as patched:
+                patched.setattr(key_module, "own_source", lambda changed=changed: changed)
+                is_seen = key(CASES[name], VERSIONS, row) != before
+            seen += is_seen
+            unseen += [] if is_seen else [f"{module}:{function} (line {line}, executed for {name})"]
+    assert unseen == []
+    assert seen > 300
