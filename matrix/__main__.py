@@ -57,6 +57,7 @@ def _add_run(commands: Commands) -> None:
     parser.add_argument("--all", action="store_true", help="every cell, with the cases that axes.toml gives it")
     parser.add_argument("--torch", metavar="RELEASE", help="cells with this torch: 2.9, 2.9.1, '2.1*'")
     parser.add_argument("--transformers", metavar="RELEASE", help="cells with this transformers: 4.57, '4.5*'")
+    parser.add_argument("--season", metavar="NAME", help="the cells of a season: 2.6, or all")
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="cases, as shell patterns")
     parser.add_argument("--shard", metavar="I/N", help="a part of the cells, such as 2/5")
     parser.add_argument("--list", action="store_true", help="show what would be run, and end")
@@ -129,6 +130,20 @@ def _add_releases(commands: Commands) -> None:
         return 0
 
     parser = _add(commands, "releases", "add new releases of torch and transformers to the table", run)
+    parser.add_argument("--table", type=Path, default=Path("matrix/axes.toml"), metavar="FILE")
+    parser.add_argument("--index", metavar="URL", help="a simple index; default: what uv or pip is configured with")
+
+
+def _add_seasons(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from .versions import write_seasons
+
+        for line in write_seasons(arguments.table, arguments.index):
+            print(line)
+        return 0
+
+    text = "find the versions that were current together with each torch, and write them to the table"
+    parser = _add(commands, "seasons", text, run)
     parser.add_argument("--table", type=Path, default=Path("matrix/axes.toml"), metavar="FILE")
     parser.add_argument("--index", metavar="URL", help="a simple index; default: what uv or pip is configured with")
 
@@ -211,11 +226,14 @@ def _add_cell(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
         from .runs import run_cell
 
-        return run_cell(arguments.results, arguments.case, jobs=arguments.jobs, fresh=arguments.fresh)
+        return run_cell(
+            arguments.results, arguments.case, jobs=arguments.jobs, fresh=arguments.fresh, season=arguments.season
+        )
 
     parser = _add(commands, "cell", "check cases on the installed versions and keep the results", run)
     parser.add_argument("case", nargs="*", help="names or shell patterns of cases; all by default")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
+    parser.add_argument("--season", default="", metavar="NAME", help="keep the results as those of a season")
     parser.add_argument("--fresh", action="store_true", help="check again what has a result")
     _add_results(parser)
 
@@ -266,6 +284,7 @@ _COMMANDS = (
     _add_report,
     _add_merge,
     _add_releases,
+    _add_seasons,
     _add_fingerprints,
     _add_backtest,
     _add_cell,

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from exportcompat.registry import Fingerprints, PatchingSpec, Registry
 
+from ._companions import COMPANIONS
+
 __all__ = ["AREAS", "Area", "area_of", "default_registry"]
 
 
@@ -48,7 +50,8 @@ def default_registry() -> Registry:
     """Return the registry of all specs of this package. It is made once; importing a spec imports no torch."""
     modules = [importlib.import_module(f"{__name__}.{name}") for name in _names()]
     specs = [spec for module in modules for spec in module.SPECS]
-    return Registry(specs, fingerprints=Fingerprints(Path(__path__[0]) / "fingerprints.json"))
+    lock = Fingerprints(Path(__path__[0]) / "fingerprints.json")
+    return Registry(specs, fingerprints=lock, companions=COMPANIONS)
 
 
 def _names() -> list[str]:

@@ -7,6 +7,7 @@ and by name, so a new one need not be added unless it has to apply before anothe
 
 ORDER = (
     "torch_export.argument_order",
+    "torch_export.assumptions",
     "torch_export.checked_elements",
     "torch_export.constant_names",
     "torch_export.frozen_copies",
@@ -17,6 +18,7 @@ ORDER = (
     "torch_export.parameter_buffer",
     "torch_export.renamed_arguments",
     "torch_export.size_extremes",
+    "torch_export.size_numbers",
     "torch_export.size_one",
     "torch_export.var_keyword",
     "torch_export.fake_integer_division",

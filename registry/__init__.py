@@ -1,8 +1,14 @@
 """The engine: declare (`PatchingSpec`), select (`plan`), apply (`Scope`). Imports neither torch nor transformers."""
 
+from ._assumptions import Assumption, AssumptionKind, OnAssumption, tell_assumptions
+from ._companions import CompanionRule, mismatches, require_companions
 from ._errors import (
+    AssumptionError,
+    AssumptionWarning,
     AttributeMissingError,
     ClassMissingError,
+    CompanionError,
+    CompanionWarning,
     ConflictError,
     DriftError,
     DriftWarning,
@@ -17,6 +23,7 @@ from ._errors import (
     UnknownSpecError,
 )
 from ._fingerprint import Fingerprints, fingerprint, of_node, text_key
+from ._packages import COMPANIONS, PACKAGES, module_of
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._scope import OnDrift, Scope
@@ -27,8 +34,17 @@ from ._targets import DecoratedTarget, Target, parse_target
 from ._versions import Environment, Range, installed_version, parse_range
 
 __all__ = [
+    "COMPANIONS",
+    "PACKAGES",
+    "Assumption",
+    "AssumptionError",
+    "AssumptionKind",
+    "AssumptionWarning",
     "AttributeMissingError",
     "ClassMissingError",
+    "CompanionError",
+    "CompanionRule",
+    "CompanionWarning",
     "ConflictError",
     "Decision",
     "DecoratedTarget",
@@ -43,6 +59,7 @@ __all__ = [
     "MissingExtraError",
     "ModuleMissingError",
     "NotApplicableError",
+    "OnAssumption",
     "OnDrift",
     "PatchReport",
     "PatchingSpec",
@@ -58,9 +75,13 @@ __all__ = [
     "fingerprint",
     "installed_version",
     "misfit",
+    "mismatches",
+    "module_of",
     "of_node",
     "parse_range",
     "parse_target",
     "plan",
+    "require_companions",
+    "tell_assumptions",
     "text_key",
 ]

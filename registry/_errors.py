@@ -43,8 +43,36 @@ class DriftError(ExportCompatError):
     """A target's source or signature is not one that the spec was proved against."""
 
 
+class CompanionError(ExportCompatError):
+    """Installed packages do not go together, so that no ONNX file can be written."""
+
+
+class CompanionWarning(UserWarning):
+    """Installed packages do not go together, so that no ONNX file can be written."""
+
+
 class DriftWarning(UserWarning):
     """A target's source or signature is not one that the spec was proved against."""
+
+
+class AssumptionWarning(UserWarning):
+    """A graph is right only for a part of the sizes that were asked for."""
+
+
+class AssumptionError(ExportCompatError):
+    """A graph is right only for a part of the sizes that were asked for, and the caller wants none such.
+
+    Attributes:
+        assumptions: the `Assumption`s.
+    """
+
+    def __init__(self, assumptions: Sequence[object]) -> None:
+        self.assumptions = tuple(assumptions)
+        lines = "".join(f"\n  {item}" for item in self.assumptions)
+        super().__init__(
+            f"{len(self.assumptions)} assumptions about dynamic sizes are in the graph.{lines}\n"
+            'Give the axes bounds, or change the model; on_assumption="warn" goes on all the same.'
+        )
 
 
 class ConflictError(ExportCompatError):

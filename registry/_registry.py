@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from ._companions import CompanionRule
 from ._errors import DuplicateSpecError, UnknownSpecError
 from ._fingerprint import Fingerprints
 from ._spec import PatchingSpec
@@ -14,16 +15,24 @@ class Registry:
     Args:
         specs: added in order.
         fingerprints: the sources that the specs were proved against; None knows none, and then none is drift.
+        companions: which versions of other packages go with which; a scope warns where they do not.
 
     Raises:
         DuplicateSpecError: see `add`.
     """
 
-    def __init__(self, specs: Iterable[PatchingSpec] = (), *, fingerprints: Fingerprints | None = None) -> None:
+    def __init__(
+        self,
+        specs: Iterable[PatchingSpec] = (),
+        *,
+        fingerprints: Fingerprints | None = None,
+        companions: Iterable[CompanionRule] = (),
+    ) -> None:
         self._specs: list[PatchingSpec] = []
         self._by_name: dict[str, list[PatchingSpec]] = {}
         self._packages: dict[str, None] = {}
         self.fingerprints = fingerprints
+        self.companions = tuple(companions)
         for spec in specs:
             self.add(spec)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._assumptions import Assumption
 from ._engine import Patch
 
 
@@ -56,6 +57,8 @@ class PatchReport:
         skipped: for each spec id that was not applied, the reason.
         pending: for each spec id, targets in modules that were not imported.
         drifted: targets that differ from what was proved.
+        mismatched: installed packages that do not go together, a sentence for each.
+        assumptions: what the graphs that were captured take for granted of dynamic sizes.
     """
 
     versions: dict[str, str | None] = field(default_factory=dict)
@@ -63,6 +66,8 @@ class PatchReport:
     skipped: dict[str, str] = field(default_factory=dict)
     pending: dict[str, list[str]] = field(default_factory=dict)
     drifted: list[Drift] = field(default_factory=list)
+    mismatched: list[str] = field(default_factory=list)
+    assumptions: list[Assumption] = field(default_factory=list)
 
     @property
     def hits(self) -> Mapping[str, int]:
@@ -84,6 +89,8 @@ class PatchReport:
             "skipped": self.skipped,
             "pending": self.pending,
             "drifted": [dict(vars(drift)) for drift in self.drifted],
+            "mismatched": self.mismatched,
+            "assumptions": [assumption.to_dict() for assumption in self.assumptions],
         }
 
     def to_json(self) -> str:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Hashable
+from dataclasses import replace
 from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -24,7 +25,7 @@ class Resolution:
         modules: what was loaded.
         watched: the decisions that apply.
         report: the entry's report without its applied specs; it is copied, never changed.
-        warnings: the texts.
+        warnings: the texts and their classes.
         replacements: in the order in which they were written.
         is_whole: everything was looked at, nothing was left out, and no place held a replacement before.
     """
@@ -33,7 +34,7 @@ class Resolution:
         self.modules = modules
         self.watched = watched
         self.report = PatchReport()
-        self.warnings: list[str] = []
+        self.warnings: list[tuple[str, type[Warning]]] = []
         self.replacements: list[Replacement] = []
         self.is_whole = True
         self._spread: list[Target] = []
@@ -67,7 +68,7 @@ class Resolution:
         self._places += [place] * len(lookups)
         self._values += [space.get(key, ABSENT) for space, key in lookups]
 
-    def finish(self, report: PatchReport, warnings: list[str], modules: Modules) -> bool:
+    def finish(self, report: PatchReport, warnings: list[tuple[str, type[Warning]]], modules: Modules) -> bool:
         """Note what the entry says; return whether a later one may repeat it while `modules` are loaded.
 
         The factories import what they need, and that may be users of a target as well.
@@ -130,4 +131,13 @@ class Resolutions:
 
 def _copy(report: PatchReport) -> PatchReport:
     pending = {spec_id: list(texts) for spec_id, texts in report.pending.items()}
-    return PatchReport(dict(report.versions), {}, dict(report.skipped), pending, list(report.drifted))
+    return replace(
+        report,
+        versions=dict(report.versions),
+        applied={},
+        skipped=dict(report.skipped),
+        pending=pending,
+        drifted=list(report.drifted),
+        mismatched=list(report.mismatched),
+        assumptions=[],
+    )

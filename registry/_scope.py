@@ -4,18 +4,21 @@ import importlib
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import ContextDecorator
 from types import ModuleType, TracebackType
 from typing import Any, Literal, NamedTuple, get_args
 
 from packaging.version import Version
 
+from ._assumptions import Assumption, OnAssumption, forget, listen
+from ._companions import mismatches
 from ._engine import Engine, Patch, Replacement
-from ._errors import DriftError, DriftWarning, RestoreError, SpecError, TargetError
+from ._errors import CompanionWarning, DriftError, DriftWarning, RestoreError, SpecError, TargetError
 from ._fingerprint import BUILTIN
 from ._late import ImportWatch
 from ._modules import LoadedModules, Modules
+from ._packages import PACKAGES
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._resolution import Resolution, Resolutions
@@ -43,9 +46,11 @@ class Scope(ContextDecorator):
         exclude: ids not to apply.
         on_drift: what to do where a target's source is not one that was proved: `"warn"` applies the spec if the
             signature fits and warns, `"skip"` leaves the spec out, `"error"` raises.
+        on_assumption: what to do where a graph is captured that is right for some of the dynamic sizes only: `"warn"`,
+            `"error"` raises, `"ignore"`. The report has it in each case.
 
     Raises:
-        SpecError: `on_drift` is none of these.
+        SpecError: `on_drift` or `on_assumption` is none of these.
     """
 
     def __init__(
@@ -56,14 +61,20 @@ class Scope(ContextDecorator):
         include: Collection[str] | None = None,
         exclude: Collection[str] = (),
         on_drift: OnDrift = "warn",
+        on_assumption: OnAssumption = "warn",
     ) -> None:
-        if on_drift not in get_args(OnDrift):
-            raise SpecError(f"on_drift is {on_drift!r}; wanted {', '.join(map(repr, get_args(OnDrift)))}")
+        for name, value, wanted in (
+            ("on_drift", on_drift, get_args(OnDrift)),
+            ("on_assumption", on_assumption, get_args(OnAssumption)),
+        ):
+            if value not in wanted:
+                raise SpecError(f"{name} is {value!r}; wanted {', '.join(map(repr, wanted))}")
         self._registry = registry
         self._model = model
         self._include = include
         self._exclude = exclude
         self._on_drift = on_drift
+        self._on_assumption = on_assumption
         self._open: list[_Entry] = []
 
     def __enter__(self) -> PatchReport:
@@ -76,7 +87,7 @@ class Scope(ContextDecorator):
             DriftError: likewise, a target differs from what was proved.
             ConflictError: a target is held by another registry's spec.
         """
-        entry = _Entry(self._registry, self._model, self._on_drift)
+        entry = _Entry(self._registry, self._model, self._on_drift, self._on_assumption)
         try:
             entry.begin(self._include, self._exclude)
             entry.warn(stacklevel=3)
@@ -101,7 +112,14 @@ class Scope(ContextDecorator):
         entry.end()
 
     def _recreate_cm(self) -> "Scope":
-        return Scope(self._registry, self._model, include=self._include, exclude=self._exclude, on_drift=self._on_drift)
+        return Scope(
+            self._registry,
+            self._model,
+            include=self._include,
+            exclude=self._exclude,
+            on_drift=self._on_drift,
+            on_assumption=self._on_assumption,
+        )
 
 
 class _Key(NamedTuple):
@@ -118,8 +136,9 @@ class _Key(NamedTuple):
 class _Entry:
     """One entry into a scope."""
 
-    def __init__(self, registry: Registry, model: Any, on_drift: OnDrift) -> None:
+    def __init__(self, registry: Registry, model: Any, on_drift: OnDrift, on_assumption: OnAssumption) -> None:
         self.report = PatchReport()
+        self.on_assumption = on_assumption
         self.thread = threading.get_ident()
         self._registry = registry
         self._on_drift = on_drift
@@ -132,12 +151,12 @@ class _Entry:
         self._watched: list[Decision] = []
         self._named: set[str] = set()
         self._executed: set[str] = set()
-        self._warnings: list[str] = []
+        self._warnings: list[tuple[str, type[Warning]]] = []
         self._resolution: Resolution | None = None
 
     def begin(self, include: Collection[str] | None, exclude: Collection[str]) -> None:
         environment = Environment()
-        versions = {name: environment[name] for name in self._registry.packages()}
+        versions = {name: environment[name] for name in dict.fromkeys((*PACKAGES, *self._registry.packages()))}
         key = _Key(
             specs=len(self._registry),
             versions=tuple(versions.items()),
@@ -149,6 +168,7 @@ class _Entry:
         known = RESOLUTIONS.get(self._registry, key)
         decisions = [] if known else plan(self._registry, environment, include=include, exclude=exclude)
         self._watched = list(known.watched) if known else [item for item in decisions if item.applies]
+        listen(self)
         WATCH.listen(self.imported)
         # The listing comes after the listener, so that no module is imported unseen.
         modules = LOADED.now()
@@ -177,7 +197,9 @@ class _Entry:
         self._named = {
             place.text for item in every if item.applies for place in item.spec.places if not place.is_spread
         }
-        self.report.versions = {name: str(found) if found else None for name, found in environment.items()}
+        self._compare_companions(environment)
+        versions = {name: environment[name] for name in (*PACKAGES, *environment)}
+        self.report.versions = {name: str(found) if found else None for name, found in versions.items()}
         self._resolution = Resolution(modules, list(self._watched))
         for decision in decisions:
             if decision.applies:
@@ -227,10 +249,21 @@ class _Entry:
     def warn(self, stacklevel: int) -> None:
         """Give the warnings that have come up, as those of the caller `stacklevel` frames above."""
         texts, self._warnings = self._warnings, []
-        for text in texts:
-            warnings.warn(text, DriftWarning, stacklevel)
+        for text, category in texts:
+            warnings.warn(text, category, stacklevel)
+
+    def _compare_companions(self, environment: Environment) -> None:
+        """Note what does not go together. It is no error here: `torch.export` alone may not need it."""
+        self.report.mismatched = list(mismatches(self._registry.companions, environment))
+        self._warnings += [(text, CompanionWarning) for text in self.report.mismatched]
+
+    def note_assumptions(self, assumptions: Sequence[Assumption]) -> None:
+        """Put assumptions into the report, each once."""
+        known = self.report.assumptions
+        known.extend(item for item in dict.fromkeys(assumptions) if item not in known)
 
     def _end(self) -> None:
+        forget(self)
         WATCH.forget(self.imported)
         with self._lock:
             self._is_over = True
@@ -302,7 +335,8 @@ class _Entry:
         # A decorator's users are imported one by one; its own source drifts once.
         if drift not in self.report.drifted:
             self.report.drifted.append(drift)
-            self._warnings.append(f"{_drifted(decision, drift.target, drift.what)}; applied, as the signature fits")
+            text = f"{_drifted(decision, drift.target, drift.what)}; applied, as the signature fits"
+            self._warnings.append((text, DriftWarning))
 
     def _withdraw(self, decision: Decision) -> None:
         """Take back what one spec has patched so far."""
@@ -323,7 +357,7 @@ class _Entry:
         self.report.skipped[decision.spec.id] = str(error)
         self.report.drifted.append(Drift(decision.spec.id, ", ".join(decision.spec.targets), str(error), False))
         if self._on_drift == "warn":
-            self._warnings.append(f"{error}; the spec was left out")
+            self._warnings.append((f"{error}; the spec was left out", DriftWarning))
 
     def _skip(self, spec_id: str, reason: str) -> None:
         reasons = self.report.skipped.get(spec_id, reason).split("; ")

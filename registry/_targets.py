@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from ._errors import AttributeMissingError, ClassMissingError, ModuleMissingError, SpecError
 from ._modules import Modules, namespace
+from ._packages import package_of
 from ._slots import ABSENT, AttributeSlot, ItemSlot, Lookup, PytreeSlot, Slot, lookups
 
 _DOTTED = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
@@ -57,8 +58,8 @@ class Target:
 
     @property
     def package(self) -> str:
-        """The package that the module is in."""
-        return self.module.partition(".")[0]
+        """The package that the module is in, by the name under which it is installed."""
+        return package_of(self.module)
 
     def is_loaded(self) -> bool:
         """Say whether the module has been imported to its end."""

@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from ._errors import SpecError
+from ._packages import builds_of, module_of
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(.*?)\s*")
 _EXAMPLE = 'write a requirement such as "transformers>=4.56,<5.24"'
@@ -159,7 +160,7 @@ def _version(text: str) -> Version:
 
 def installed_version(package: str) -> Version | None:
     """Return the version of `package` that this process has loaded or would load; None if there is none."""
-    module = sys.modules.get(package.replace("-", "_"))
+    module = sys.modules.get(module_of(package))
     loaded = getattr(module, "__version__", None)
     return _installed(package) if loaded is None else parse_version(str(loaded), package)
 
@@ -222,10 +223,12 @@ def _installed(package: str) -> Version | None:
     # The import costs 10 ms, and nothing needs it where the package is loaded already.
     from importlib import metadata
 
-    try:
-        return parse_version(metadata.version(package), package)
-    except metadata.PackageNotFoundError:
-        return None
+    for name in builds_of(package):
+        try:
+            return parse_version(metadata.version(name), package)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
 
 
 def _first_line(error: Exception) -> str:

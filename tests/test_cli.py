@@ -19,7 +19,17 @@ from exportcompat import __version__, _cli
 from exportcompat._cli import _main, _registry_commands
 from exportcompat._drift._evidence import describe, proved_on
 from exportcompat.patches import default_registry
-from exportcompat.registry import Environment, Fingerprints, PatchingSpec, Registry, SpecError
+from exportcompat.registry import (
+    COMPANIONS,
+    PACKAGES,
+    Environment,
+    Fingerprints,
+    PatchingSpec,
+    Registry,
+    SpecError,
+    installed_version,
+    module_of,
+)
 
 HERE = Path(__file__).parent
 
@@ -115,7 +125,7 @@ def hide(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def hide_packages(*names: str) -> None:
         for name in names:
-            monkeypatch.delitem(sys.modules, name, raising=False)
+            monkeypatch.delitem(sys.modules, module_of(name), raising=False)
         from exportcompat.registry import _versions
 
         known = metadata.version
@@ -139,10 +149,21 @@ def _forget_installed_versions() -> Iterator[None]:
     _versions._installed.cache_clear()
 
 
+def companions() -> dict[str, str | None]:
+    """Return what is installed beside torch and transformers."""
+    found = {name: installed_version(name) for name in COMPANIONS}
+    return {name: str(version) if version else None for name, version in found.items()}
+
+
+def beside() -> str:
+    """Return what the first line of a plan says of them."""
+    return "".join(f", {name} {version or 'not installed'}" for name, version in companions().items())
+
+
 def test_plan_has_one_row_per_spec(capsys: pytest.CaptureFixture[str]) -> None:
     assert _cli.main(["plan", "--torch", "2.13.0", "--transformers", "5.23.0"]) == 0
     first, empty, head, *rows = capsys.readouterr().out.splitlines()
-    assert first == "torch 2.13.0, transformers 5.23.0"
+    assert first == f"torch 2.13.0, transformers 5.23.0{beside()}"
     assert empty == ""
     assert head.split() == ["ID", "APPLIES", "PROVED", "REASON"]
     assert [row.split()[0] for row in rows] == [item.id for item in default_registry()]
@@ -152,7 +173,7 @@ def test_plan_says_which_apply_and_why(use: Callable[..., None], capsys: pytest.
     use(spec("old", requires=("torch<2.9",)), spec("quite-new", targets=("m:f",), requires=("torch>=2.9",)))
     assert _cli.main(["plan", "--torch", "2.9.0.dev20250801+cu128", "--transformers", "none"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "torch 2.9.0.dev20250801+cu128, transformers not installed",
+        f"torch 2.9.0.dev20250801+cu128, transformers not installed{beside()}",
         "",
         "ID         APPLIES  PROVED  REASON",
         "old        no               torch 2.9.0.dev20250801+cu128 is not in <2.9",
@@ -197,7 +218,8 @@ def test_plan_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[st
     found = json.loads(capsys.readouterr().out)
     packaging = metadata.version("packaging")
     assert found == {
-        "versions": {"torch": "2.10", "transformers": None, "packaging": packaging},
+        "versions": {"torch": "2.10", "transformers": None, **companions(), "packaging": packaging},
+        "mismatched": [],
         "specs": [
             {
                 "id": "first",
@@ -220,17 +242,17 @@ def test_plan_of_what_is_installed(
     use(spec(requires=("torch>=2.9",)))
     assert _cli.main(["plan", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    # Both packages are named although no spec asks for the second one.
-    assert list(found["versions"]) == ["torch", "transformers"]
+    # All packages that matter are named although no spec asks for them.
+    assert list(found["versions"]) == list(PACKAGES)
     assert found["versions"]["torch"] == "2.7.1+cpu"
     assert found["specs"][0]["applies"] is False
 
 
 def test_plan_without_torch_and_transformers(hide: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
-    hide("torch", "transformers")
+    hide(*PACKAGES)
     assert _cli.main(["plan"]) == 0
     first, _, _, *rows = capsys.readouterr().out.splitlines()
-    assert first == "torch not installed, transformers not installed"
+    assert first == ", ".join(f"{name} not installed" for name in PACKAGES)
     assert len(rows) == len(default_registry())
     assert all(row.split()[1] == "no" and "is not installed (wanted" in row for row in rows)
 
@@ -239,7 +261,7 @@ def test_plan_without_torch_and_transformers(hide: Callable[..., None], capsys: 
 def test_none_means_not_installed(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _cli.main(["plan", "--torch", text, "--transformers", text, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["versions"] == {"torch": None, "transformers": None}
+    assert [name for name, version in found["versions"].items() if version is None] == ["torch", "transformers"]
     assert not any(item["applies"] for item in found["specs"])
 
 
@@ -262,7 +284,7 @@ def test_plan_of_an_id_that_cannot_apply(capsys: pytest.CaptureFixture[str]) -> 
     assert_refused(arguments, capsys, f"spec '{some}' was asked for and cannot apply: ")
 
 
-@pytest.mark.parametrize("package", ["torch", "transformers"])
+@pytest.mark.parametrize("package", PACKAGES)
 @pytest.mark.parametrize("text", ["", "latest", "2.x", "2.9 .0", ">=2.9", "\N{SNOWMAN}", "1" * 3000 + "!"])
 def test_malformed_version(package: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert_refused(["plan", f"--{package}", text], capsys, f"is not a version of {package}")
@@ -640,7 +662,7 @@ def test_torch_and_transformers_are_not_imported(arguments: list[str]) -> None:
 def test_the_module_runs_as_a_program() -> None:
     done = run("plan", "--torch", "none", "--transformers", "none", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["versions"] == {"torch": None, "transformers": None}
+    assert json.loads(done.stdout)["versions"] == {"torch": None, "transformers": None, **companions()}
     refused = run("plan", "--torch", "x")
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1

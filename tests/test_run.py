@@ -180,7 +180,7 @@ def test_a_cell_that_ends_early_says_why_and_loses_no_other(
     stubs: Stubs, options: Options, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tasks = [plan_task(cell, [LLAMA], options) for cell in (OLD, NEW)]
-    stubs.python(vars(OLD))
+    stubs.python(OLD.pins)
     (stubs.folder / "torch-2.13.0_transformers-4.44.2" / "refuses").touch()
     run_tasks(tasks, stubs, options)
     said = "transformers 4.44.2, torch 2.13.0: the cell ended early, with status 1: exportcompat.matrix: error: no such"

@@ -14,6 +14,7 @@ import torch
 
 from exportcompat import apply_patches
 from exportcompat.registry import (
+    PACKAGES,
     AttributeMissingError,
     ConflictError,
     DriftError,
@@ -282,7 +283,9 @@ def test_what_is_not_for_these_versions_is_skipped_with_a_reason(fakepkg: Module
         assert fakepkg.f(1) == 1
     assert report.skipped == {"old": "fakepkg 1.0 is not in <1; fakepkg 1.0 is not in >=2"}
     assert list(report.applied) == ["fake-spec"]
-    assert report.versions == {"fakepkg": "1.0"}
+    assert report.versions["fakepkg"] == "1.0"
+    # Those that matter to any export are there although no spec asks for them.
+    assert list(report.versions) == [*PACKAGES, "fakepkg"]
 
 
 def test_a_variant_that_applies_hides_the_others(fakepkg: ModuleType, make_spec: MakeSpec) -> None:
@@ -518,7 +521,8 @@ def test_the_report_can_be_written_as_json(fakepkg: ModuleType, make_spec: MakeS
     found = json.loads(report.to_json())
     assert found == report.to_dict()
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert found["versions"] == {"fakepkg": "1.0"}
+    assert list(found["versions"]) == [*PACKAGES, "fakepkg"]
+    assert found["versions"]["fakepkg"] == "1.0"
     assert found["applied"] == {"used": {"fakepkg:f": 1}}
     assert found["used"] == ["used"]
     assert found["skipped"] == {"old": "fakepkg 1.0 is not in <1"}

@@ -8,13 +8,16 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat.matrix.cases import Case, chosen
 from exportcompat.matrix.checks import proved
-from exportcompat.matrix.store import BROKEN, PACKAGES, WORKS, Installed, Results, file_name
+from exportcompat.matrix.store import BROKEN, PACKAGES, WORKS, Installed, Results
 from exportcompat.matrix.versions import exclusion, proofs_at_ends
 
+from ._season_results import linear_problem, result_path
 from ._worker_pool import USUAL, Limits, run_jobs
 
 
-def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, limits: Limits = USUAL) -> int:
+def run_cell(
+    folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, limits: Limits = USUAL, season: str = ""
+) -> int:
     """Check the cases that match, write a result after each, and print a line for each.
 
     Args:
@@ -23,6 +26,7 @@ def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, l
         jobs: number of processes at a time.
         fresh: check again what has a result already.
         limits: time and memory of one case.
+        season: the season that the results are kept for; empty where the companions are what is newest.
 
     Returns:
         0 if each case that exists here works.
@@ -35,18 +39,31 @@ def run_cell(folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, l
         require(package, "all")
     cases, installed = chosen(patterns), Installed.here()
     names = installed.versions["transformers"], installed.versions["torch"]
-    results = Results(folder / file_name(*names))
-    todo = [case for case in cases if fresh or not results.is_current(case, installed)]
+    results = Results(result_path(folder, *names, season))
+    todo = [case for case in cases if fresh or not _is_known(results, case, installed)]
     print(f"{results.path.name}: {len(cases)} cases, {len(cases) - len(todo)} of them known", flush=True)
-    reasons = {case.name: exclusion(case.name, installed.versions) for case in todo}
-    rows = [(case, {"state": "untested", "problems": [reasons[case.name]]}) for case in todo if reasons[case.name]]
-    work = [(case, "") for case in todo if not reasons[case.name]]
+    unrun = _unrun(todo, installed, season)
+    rows = ((case, unrun[case.name]) for case in todo if case.name in unrun)
+    work = [(case, "") for case in todo if case.name not in unrun]
     for case, row in chain(rows, ((case, row) for (case, _), row in run_jobs(work, jobs, limits))):
         results.add(case, row, installed)
         print(_line(case, row), flush=True)
-    _prove(results, cases, proofs_at_ends().get(names, {}), jobs, limits)
+    _prove(results, cases, {} if season else proofs_at_ends().get(names, {}), jobs, limits)
     states = [results.rows[case.name]["state"] for case in cases]
     return 0 if set(WORKS) & set(states) and not set(BROKEN) & set(states) else 1
+
+
+def _is_known(results: Results, case: Case, installed: Installed) -> bool:
+    # Whoever runs cells takes what could not be installed for unknown, and waits for a line about it.
+    return results.is_current(case, installed) and results.rows[case.name]["state"] != "uninstallable"
+
+
+def _unrun(todo: list[Case], installed: Installed, season: str) -> dict[str, dict[str, Any]]:
+    """Return the rows of cases that are not run, by name."""
+    if season and todo and (problem := linear_problem()):
+        return {case.name: {"state": "uninstallable", "problems": [problem]} for case in todo}
+    reasons = {case.name: exclusion(case.name, installed.versions) for case in todo}
+    return {name: {"state": "untested", "problems": [text]} for name, text in reasons.items() if text}
 
 
 def _prove(results: Results, cases: list[Case], wanted: Mapping[str, Sequence[str]], jobs: int, limits: Limits) -> None:

@@ -12,11 +12,12 @@ from itertools import groupby
 from pathlib import Path
 
 from exportcompat.matrix.cases import Case
-from exportcompat.matrix.store import CHECKED, Installed, Results, file_name
+from exportcompat.matrix.store import CHECKED, Installed, Results
 from exportcompat.matrix.versions import Cell, proofs_at_ends
 from exportcompat.registry import ExportCompatError
 
 from ._environments import Environments, InstallError
+from ._season_results import result_path
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def plan_task(cell: Cell, cases: Sequence[Case], options: Options) -> Task:
 
 def results_of(cell: Cell, folder: Path) -> Results:
     """Return the results of a cell."""
-    return Results(folder / file_name(cell.transformers, cell.torch))
+    return Results(result_path(folder, cell.transformers, cell.torch, cell.season))
 
 
 def run_tasks(tasks: Sequence[Task], environments: Environments, options: Options) -> None:
@@ -111,14 +112,15 @@ class Progress:
 def _is_known(results: Results, cell: Cell, case: Case) -> bool:
     # What could not be installed may have been out of reach for a while only.
     is_current = results.is_current(case) and results.rows[case.name]["state"] != "uninstallable"
-    wanted = proofs_at_ends().get((cell.transformers, cell.torch), {}).get(case.name, ())
+    ends = {} if cell.season else proofs_at_ends().get((cell.transformers, cell.torch), {})
+    wanted = ends.get(case.name, ())
     return is_current and not results.missing_proofs(case, wanted)
 
 
 def _run(task: Task, environments: Environments, options: Options, progress: Progress) -> None:
     progress.show(task.cell, "making the environment")
     try:
-        python = environments.python({"transformers": task.cell.transformers, "torch": task.cell.torch})
+        python = environments.python(task.cell.pins)
     except InstallError as error:
         _note_uninstallable(task, str(error), options)
         progress.count(len(task.todo))
@@ -126,7 +128,7 @@ def _run(task: Task, environments: Environments, options: Options, progress: Pro
         return
     try:
         told = set[str]()
-        with cell_process(python, task.todo, options) as lines:
+        with cell_process(python, task.todo, options, task.cell.season) as lines:
             for line in lines:
                 # A case has one line, and one for each of its proofs.
                 progress.count(line.split()[1] not in told)
@@ -138,20 +140,22 @@ def _run(task: Task, environments: Environments, options: Options, progress: Pro
 
 
 @contextmanager
-def cell_process(python: str, cases: Sequence[Case], options: Options) -> Iterator[Iterator[str]]:
+def cell_process(python: str, cases: Sequence[Case], options: Options, season: str = "") -> Iterator[Iterator[str]]:
     """Run cases in an environment; give a line for each as it ends, and leave no process behind.
 
     Args:
         python: the interpreter of the environment.
         cases: the cases.
         options: how.
+        season: the season that the environment is of, if it is of one.
 
     Raises:
         ExportCompatError: it ended before all cases had.
     """
     names, told = {case.name for case in cases}, set[str]()
     command = [python, "-W", "ignore", "-m", "exportcompat.matrix", "cell", "--results", str(options.results)]
-    command += ["--jobs", str(options.jobs), *(["--fresh"] if options.fresh else []), *sorted(names)]
+    command += ["--jobs", str(options.jobs), *(["--fresh"] if options.fresh else [])]
+    command += [*(["--season", season] if season else []), *sorted(names)]
 
     def results(lines: Iterable[str]) -> Iterator[str]:
         for line in lines:

@@ -6,10 +6,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from exportcompat.matrix.versions import PYTHON
 from exportcompat.registry import ExportCompatError
-
-PYTHON = "3.11"
-"""The version that every supported release of torch and transformers can be installed for."""
 
 
 class InstallError(ExportCompatError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from exportcompat._table import table
 from exportcompat.matrix.cases import CASES, Case, chosen
 from exportcompat.matrix.store import BROKEN, STATES, UNTESTED
-from exportcompat.matrix.versions import Cell, all_cells, cases_of, choose, default_cells, shard
+from exportcompat.matrix.versions import Cell, all_cells, cases_of, choose, default_cells, season_cells, shard
 from exportcompat.registry import ExportCompatError
 
 from ._driver import Options, Task, cell_process, plan_task, regressions, results_of, run_tasks
@@ -74,6 +74,9 @@ def _closed(tasks: Sequence[Task], options: Options, page: Path) -> int:
 
 def _cells(arguments: argparse.Namespace) -> list[Cell]:
     is_default = not (arguments.all or arguments.torch or arguments.transformers)
+    if arguments.season:
+        cells = choose(season_cells(arguments.season), arguments.transformers, arguments.torch)
+        return shard(cells, arguments.shard)
     cells = default_cells() if is_default else choose(all_cells(), arguments.transformers, arguments.torch)
     return shard(cells, arguments.shard)
 
@@ -91,10 +94,15 @@ def default_cases() -> list[str]:
 
 def _listed(tasks: Sequence[Task], *, as_json: bool) -> Iterator[str]:
     if as_json:
-        yield json.dumps([{**vars(task.cell), "cases": len(task.cases), "todo": len(task.todo)} for task in tasks])
+        yield json.dumps([{**_named(task.cell), "cases": len(task.cases), "todo": len(task.todo)} for task in tasks])
         return
-    rows = [(task.cell.transformers, task.cell.torch, str(len(task.cases)), str(len(task.todo))) for task in tasks]
-    yield from table([("TRANSFORMERS", "TORCH", "CASES", "TO RUN"), *rows])
+    rows = [(*vars(task.cell).values(), str(len(task.cases)), str(len(task.todo))) for task in tasks]
+    yield from table([("TRANSFORMERS", "TORCH", "SEASON", "CASES", "TO RUN"), *rows])
+
+
+def _named(cell: Cell) -> dict[str, str]:
+    """Return what a cell is called by; most have no season."""
+    return {name: text for name, text in vars(cell).items() if text}
 
 
 def _overview(tasks: Sequence[Task], options: Options) -> Iterator[str]:

@@ -8,10 +8,10 @@ from functools import lru_cache
 from packaging.version import Version
 
 from exportcompat.matrix.cases import CASES, Case
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import COMPANIONS, ExportCompatError
 
 from ._range_ends import proofs_at_ends
-from ._version_axes import last_patches, policy, release, releases
+from ._version_axes import last_patches, policy, release, releases, season, seasons
 
 ANYWHERE = "tiny_gpt"
 """A case that needs no model of transformers."""
@@ -19,13 +19,22 @@ ANYWHERE = "tiny_gpt"
 
 @dataclass(frozen=True)
 class Cell:
-    """One transformers with one torch."""
+    """One transformers with one torch; in a season beside the other packages of that time, or else the newest."""
 
     transformers: str
     torch: str
+    season: str = ""
 
     def __str__(self) -> str:
-        return f"transformers {self.transformers}, torch {self.torch}"
+        named = f", season {self.season}" if self.season else ""
+        return f"transformers {self.transformers}, torch {self.torch}{named}"
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """The versions that its environment is made with, by package."""
+        found = season(self.season) if self.season else {}
+        companions = {name: found[name] for name in COMPANIONS if name in found}
+        return {"transformers": self.transformers, "torch": self.torch, **companions}
 
     @property
     def order(self) -> tuple[Version, Version]:
@@ -43,10 +52,22 @@ def all_cells() -> list[Cell]:
     return _sorted([*_grid(), *_whole(), *(Cell(*pair) for pair in proofs_at_ends())])
 
 
+def season_cells(name: str) -> list[Cell]:
+    """Return the cells of a season, or of every season for `all`.
+
+    Raises:
+        ExportCompatError: there is no such season.
+    """
+    rows = seasons().values() if name == "all" else [season(name)]
+    return _sorted(Cell(text, row["torch"], row["name"]) for row in rows for text in row["transformers"])
+
+
 def cases_of(cell: Cell) -> list[Case]:
     """Return the cases that are run in a cell: all, those for every cell, or those alone that prove an end there."""
     if cell in _whole():
         return list(CASES.values())
+    if cell.season:
+        return [case for case in CASES.values() if case.name in _everywhere()]
     proved = proofs_at_ends().get((cell.transformers, cell.torch), {})
     # The models of all proofs may be younger than a release; one case can be checked anywhere.
     names = {*(_everywhere() if cell in _grid() else [ANYWHERE]), *proved}

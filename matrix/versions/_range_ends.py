@@ -7,9 +7,9 @@ from functools import lru_cache
 from packaging.version import Version
 
 from exportcompat.patches import default_registry
-from exportcompat.registry import ExportCompatError, PatchingSpec
+from exportcompat.registry import COMPANIONS, ExportCompatError, PatchingSpec
 
-from ._version_axes import beside, exclusion, releases
+from ._version_axes import beside, exclusion, releases, seasons
 
 DEFAULTS: Mapping[str, str] = {"torch": "2.13.0", "transformers": "5.23.0"}
 """The versions of the packages that are not walked."""
@@ -65,10 +65,19 @@ def admits(spec: PatchingSpec, package: str, release: str) -> bool:
     return all(item.admits(Version(release)) for item in spec.ranges if item.package == package)
 
 
+def admits_newest(spec: PatchingSpec) -> bool:
+    """Say whether a spec is for the companions of the newest season."""
+    newest = list(seasons().values())[-1]
+    return all(admits(spec, name, newest[name]) for name in COMPANIONS if name in newest)
+
+
 def ends_of(spec_id: str) -> list[End]:
-    """Return the two ends of each bounded package; variants of one spec that follow each other count as one range."""
-    specs = variants(spec_id)
-    packages = sorted({item.package for spec in specs for item in spec.ranges})
+    """Return the two ends of torch and transformers; variants of one spec that follow each other count as one range.
+
+    Where it is for older companions than the cells have, there are none: the cells of seasons have such.
+    """
+    specs = [spec for spec in variants(spec_id) if admits_newest(spec)]
+    packages = sorted({item.package for spec in specs for item in spec.ranges} & DEFAULTS.keys())
     return [end for package in packages for end in _ends(spec_id, specs, package)]
 
 

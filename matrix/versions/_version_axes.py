@@ -11,6 +11,9 @@ from packaging.version import Version
 from exportcompat.matrix._files import parse_toml
 from exportcompat.registry import ExportCompatError, parse_range
 
+PYTHON = "3.11"
+"""The Python of every environment: every supported release of torch and transformers can be installed for it."""
+
 _FILE = Path(__file__).parents[1] / "axes.toml"
 
 
@@ -49,6 +52,23 @@ def release(package: str, text: str) -> str:
 def policy() -> dict[str, Any]:
     """Return what is said of cells: `cells` and `default`."""
     return {name: _table()[name] for name in ("cells", "default")}
+
+
+def seasons() -> dict[str, dict[str, Any]]:
+    """Return the versions that were current together, by the name of each season, oldest first."""
+    return {row["name"]: row for row in _table().get("seasons", ())}
+
+
+def season(name: str) -> dict[str, Any]:
+    """Return the versions of one season.
+
+    Raises:
+        ExportCompatError: there is none of this name.
+    """
+    known = seasons()
+    if name not in known:
+        raise ExportCompatError(f"{_FILE.name} has no season {name!r}; it has {', '.join(known) or 'none'}")
+    return known[name]
 
 
 def exclusion(case: str, versions: Mapping[str, str]) -> str:

@@ -41,6 +41,6 @@ def _variant(releases: str, proof: str) -> PatchingSpec:
 
 SPECS = (
     # To 2.9 `torch-export-new-attributes` takes the mark of a hook away, but not the hook: it would be installed twice.
-    _variant(">=2.7,<2.10", "hooking_gpt"),
+    _variant(">=2.6,<2.10", "hooking_gpt"),
     _variant(">=2.10", "stateful_gpt"),
 )

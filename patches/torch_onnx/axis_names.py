@@ -71,9 +71,13 @@ def _names(inputs: Any, axes: list[Any]) -> dict[str, str]:
 
 
 def _rename(model: Any, names: dict[str, str]) -> None:
-    """Write the names in place of the symbols, in the shape of every value."""
-    for graph in (model.graph, *(function.graph for function in model.functions.values())):
-        values = [*graph.inputs, *(value for node in graph.all_nodes() for value in node.outputs)]
+    """Write the names in place of the symbols, in the shape of every value, those of inner graphs included."""
+    # Of a function's nodes, this is what every onnxscript beside torch 2.6 can list: to 0.2.7 it has no `graph`.
+    from onnxscript import ir
+
+    for graph in (model.graph, *model.functions.values()):
+        nodes = ir.traversal.RecursiveGraphIterator(graph)
+        values = [*graph.inputs, *(value for node in nodes for value in node.outputs)]
         for value in values:
             if value.shape is not None:
                 value.shape = type(value.shape)([_renamed(size, names) for size in value.shape])
@@ -90,7 +94,7 @@ SPECS = (
         id="torch-onnx-axis-names",
         targets=("torch.onnx._internal.exporter._core:export",),
         replacement=f"{__name__}:with_names",
-        requires=("torch>=2.6,<2.7",),
+        requires=("torch>=2.6,<2.7", "onnxscript>=0.1"),
         reason="dynamic_shapes takes no names of axes, and the file has none: no graph, or one without dynamic axes.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.7.1/torch/onnx/_internal/exporter/_dynamic_shapes.py",),
         proofs=("tiny_gpt",),

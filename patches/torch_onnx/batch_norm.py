@@ -30,7 +30,7 @@ SPECS = (
         id="torch-onnx-batch-norm",
         targets=("torch.onnx._internal.exporter._building:_construct_node",),
         replacement=f"{__name__}:with_one_output",
-        requires=("torch>=2.6,<2.7",),
+        requires=("torch>=2.6,<2.7", "onnxscript>=0.1"),
         reason="Batch normalization gets the outputs that it has in training: no graph.",
         upstream=(
             "https://github.com/pytorch/pytorch/blob/v2.6.0/torch/onnx/_internal/exporter/_building.py",

@@ -42,7 +42,7 @@ SPECS = (
         id="torch-onnx-shared-outputs",
         targets=("torch.onnx._internal.exporter._ir_passes:rename_outputs",),
         replacement=f"{__name__}:with_copies",
-        requires=("torch>=2.6,<2.11",),
+        requires=("torch>=2.6,<2.11", "onnxscript>=0.1"),
         reason="An output that is an input takes its name away: wrong names.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.10.0/torch/onnx/_internal/exporter/_ir_passes.py",),
         proofs=("qwen2_audio",),

@@ -31,7 +31,7 @@ SPECS = (
         id="torch-onnx-symbolic-operators",
         targets=("torch.onnx._internal.exporter._registration:ONNXRegistry.get_decomps",),
         replacement=f"{__name__}:with_symbolic_operators",
-        requires=("torch>=2.6,<2.8",),
+        requires=("torch>=2.6,<2.8", "onnxscript>=0.1"),
         reason="Operators on sizes have no ONNX function: no graph.",
         upstream=(
             "https://github.com/pytorch/pytorch/blob/v2.8.0/torch/onnx/_internal/exporter/_torchlib/ops/symops.py",

@@ -8,6 +8,11 @@
 from typing import TYPE_CHECKING
 
 from exportcompat.registry import (
+    Assumption,
+    AssumptionError,
+    AssumptionWarning,
+    CompanionError,
+    CompanionWarning,
     ConflictError,
     Decision,
     DriftError,
@@ -34,6 +39,11 @@ if TYPE_CHECKING:
     from ._verification import Discrepancies, Discrepancy
 
 __all__ = [
+    "Assumption",
+    "AssumptionError",
+    "AssumptionWarning",
+    "CompanionError",
+    "CompanionWarning",
     "ConflictError",
     "Decision",
     "Discrepancies",

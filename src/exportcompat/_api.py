@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from exportcompat.patches import default_registry
-from exportcompat.registry import Decision, Environment, OnDrift, Registry, Scope
+from exportcompat.registry import Decision, Environment, OnAssumption, OnDrift, Registry, Scope
 from exportcompat.registry import plan as _plan
 
 
@@ -14,6 +14,7 @@ def apply_patches(
     include: Collection[str] | None = None,
     exclude: Collection[str] = (),
     on_drift: OnDrift = "warn",
+    on_assumption: OnAssumption = "warn",
     registry: Registry | None = None,
 ) -> Scope:
     """Return a context manager (and decorator) in which models export and after which everything is as it was.
@@ -21,6 +22,8 @@ def apply_patches(
     It yields a `PatchReport`: what was applied, skipped and why, still waits for an import, has drifted. Scopes may
     nest and overlap, in one thread or several. Nothing is imported in order to patch it. Do not confuse it with the
     two functions of this name in transformers (`transformers.exporters.utils`, `transformers.monkey_patching`).
+    Where installed packages do not go together, such as torch 2.6 and protobuf 7, so that no ONNX file can be written,
+    it gives a `CompanionWarning`, and the report has the sentence in `mismatched`.
 
     Args:
         model: an `nn.Module`; narrows the specs to those that can matter for its modules.
@@ -28,6 +31,10 @@ def apply_patches(
         exclude: ids not to apply.
         on_drift: what to do where the upstream source is not one that a spec was proved against: `"warn"` applies
             the spec if its signature fits and warns, `"skip"` leaves it out, `"error"` raises.
+        on_assumption: what to do where the graph that is captured is right for some of the dynamic sizes only, since
+            the model asked for a size in Python: `"warn"` gives an `AssumptionWarning` with the line of the model,
+            `"error"` raises an `AssumptionError` where the export would return, `"ignore"` does neither. The report
+            has them in each case.
         registry: the specs; None means those of this package.
 
     Raises:
@@ -38,7 +45,7 @@ def apply_patches(
         RestoreError: something could not be given back (raised on exit; everything else was).
     """
     chosen = default_registry() if registry is None else registry
-    return Scope(chosen, model, include=include, exclude=exclude, on_drift=on_drift)
+    return Scope(chosen, model, include=include, exclude=exclude, on_drift=on_drift, on_assumption=on_assumption)
 
 
 def plan(

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from exportcompat.registry import PACKAGES
+
 from ._tasks import TASKS
 
 
@@ -58,9 +60,9 @@ def add_drift(commands: Any) -> argparse.ArgumentParser:
     text = "say for each spec whether it still fits the sources of a release, which is neither installed nor run"
     parser: argparse.ArgumentParser = commands.add_parser("drift", help=text, description=text, allow_abbrev=False)
     source = "a version, newest, installed, or the path of a wheel, an sdist or a folder"
-    parser.add_argument("--transformers", metavar="SOURCE", help=source)
-    parser.add_argument("--torch", metavar="SOURCE", help=source)
-    parser.add_argument("--installed", action="store_true", help="what is installed of both")
+    for package in PACKAGES:
+        parser.add_argument(f"--{package}", metavar="SOURCE", help=source)
+    parser.add_argument("--installed", action="store_true", help="what is installed of those that specs write to")
     parser.add_argument("--against", metavar="SOURCE", help="take diffs against this; default: the last proved release")
     parser.add_argument("--no-diff", action="store_true", help="no diffs, and no other release is fetched")
     parser.add_argument("--all", action="store_true", help="also print what is unchanged")

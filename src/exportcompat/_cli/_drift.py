@@ -24,7 +24,7 @@ from exportcompat._drift import (
 )
 from exportcompat._errors import AlarmError
 from exportcompat._table import table
-from exportcompat.registry import ExportCompatError, Fingerprints, Registry, Target
+from exportcompat.registry import PACKAGES, ExportCompatError, Fingerprints, Registry, Target
 
 _SHOWN = 60
 """Lines of a diff that are printed."""
@@ -144,14 +144,22 @@ def lookers(options: argparse.Namespace, registry: Registry) -> Iterator[Looker]
     Raises:
         ExportCompatError: none was, or it cannot be read.
     """
-    asked = {name: INSTALLED if options.installed else getattr(options, name) for name in ("transformers", "torch")}
+    given = {name: getattr(options, name.replace("-", "_")) for name in PACKAGES}
+    asked = dict.fromkeys(_concerned(registry), INSTALLED) if options.installed else given
     if not any(asked.values()):
-        raise ExportCompatError("say what to look at: --transformers SOURCE, --torch SOURCE or --installed")
+        options_of = ", ".join(f"--{name} SOURCE" for name in PACKAGES)
+        raise ExportCompatError(f"say what to look at: {options_of} or --installed")
     if options.against and sum(bool(text) for text in asked.values()) > 1:
         raise ExportCompatError("--against is for one package; give --transformers or --torch, not both")
     for package, text in asked.items():
         if text:
             yield Looker(package, text, registry, options)
+
+
+def _concerned(registry: Registry) -> list[str]:
+    """Return the packages that specs write to, those alone of the companions."""
+    found = {target.package for spec in registry for target in spec.places}
+    return [name for name in PACKAGES if name in ("transformers", "torch") or name in found]
 
 
 def _lines(looker: Looker, found: list[Finding], *, everything: bool) -> Iterator[str]:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._api import apply_patches
+from exportcompat._companions import check_companions
 from exportcompat._errors import MismatchError
-from exportcompat._exporter import PREFIX, Exported, export
+from exportcompat._exporter import Exported, export
 from exportcompat._extras import require
 from exportcompat._observer import InputObserver, first_line, observe, observe_pair
-from exportcompat._verification import Discrepancies, OnnxFile
+from exportcompat._verification import PREFIX, Discrepancies, OnnxFile
 from exportcompat.registry import ExportCompatError
 
 from ._model_loader import Loaded, load
@@ -28,6 +29,7 @@ def run_export(arguments: argparse.Namespace) -> Iterator[str]:
     source, folder = arguments.model, Path(arguments.folder)
     if folder.suffix == ".onnx" or folder.is_file():
         raise ExportCompatError(f"{folder} is no folder; name one, and model.onnx and its configuration are put there")
+    check_companions()
     say("load ...")
     loaded = load(source, arguments.task, arguments.prompt)
     made = _export(loaded, source, folder, arguments)

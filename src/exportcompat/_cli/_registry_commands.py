@@ -7,12 +7,9 @@ from typing import Any
 from exportcompat._drift import describe, proved_on
 from exportcompat._table import table
 from exportcompat.patches import AREAS, area_of, default_registry
-from exportcompat.registry import Decision, Environment, PatchingSpec, plan
+from exportcompat.registry import PACKAGES, Decision, Environment, PatchingSpec, mismatches, plan
 
 from ._options import Commands, add_json, add_selection, to_json
-
-PACKAGES = ("torch", "transformers")
-"""The packages whose versions can be given on the command line."""
 
 
 def add_plan(commands: Commands) -> None:
@@ -36,12 +33,13 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
         UnknownSpecError: an id is unknown.
         NotApplicableError: an included id is not for the versions.
     """
-    given = {package: getattr(arguments, package) for package in PACKAGES}
+    given = {package: getattr(arguments, package.replace("-", "_")) for package in PACKAGES}
     environment = Environment({name: _version(text) for name, text in given.items() if text is not None})
     registry = default_registry()
     decisions = plan(registry, environment, include=arguments.include, exclude=arguments.exclude)
-    # A plan looks at no package that no spec needs; these two are shown in any case.
+    # A plan looks at no package that no spec needs; these are shown in any case.
     versions = {name: _text(environment[name]) for name in (*PACKAGES, *environment)}
+    mismatched = list(mismatches(registry.companions, environment))
     if arguments.json:
         rows = [
             {
@@ -51,9 +49,10 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
             }
             for item in decisions
         ]
-        yield to_json({"versions": versions, "specs": rows})
+        yield to_json({"versions": versions, "mismatched": mismatched, "specs": rows})
         return
     yield ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
+    yield from mismatched
     yield ""
     lines = [
         (item.spec.id, "yes", describe(item.spec, registry.fingerprints, environment), item.reason)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ._definitions import Definition, Package
     from ._evidence import describe, proved_on
     from ._findings import MEANING, Finding, Locked, difference, findings, for_version, to_data
-    from ._package_index import configured_index, offered, without_user
+    from ._package_index import File, configured_index, offered, without_user
     from ._sources import INSTALLED, sources_of
     from ._survey import Survey, Surveyor
 
@@ -16,6 +16,7 @@ __all__ = [
     "INSTALLED",
     "MEANING",
     "Definition",
+    "File",
     "Finding",
     "Locked",
     "Package",
@@ -45,6 +46,7 @@ _OWNERS = {
     "findings": "_findings",
     "for_version": "_findings",
     "to_data": "_findings",
+    "File": "_package_index",
     "configured_index": "_package_index",
     "offered": "_package_index",
     "without_user": "_package_index",

@@ -14,7 +14,7 @@ from typing import IO
 
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, module_of
 
 _MEMBERS = 200_000
 _FILE = 8 << 20
@@ -41,10 +41,6 @@ class Sources(Mapping[str, str]):
         self._readers = readers
         self._texts: dict[str, str] = {}
 
-    def renamed(self, version: str) -> "Sources":
-        """Return the same with another version."""
-        return Sources(self.package, version, self.origin, self._readers)
-
     def __getitem__(self, module: str) -> str:
         if module not in self._texts:
             # What is no UTF-8 is no Python either, and is found out by whoever parses it.
@@ -61,18 +57,19 @@ class Sources(Mapping[str, str]):
         return module in self._readers
 
 
-def read_sources(path: Path, package: str) -> Sources:
+def read_sources(path: Path, package: str, known: str = "") -> Sources:
     """Return the sources of a package in a wheel, an sdist (`.tar.gz`) or a folder.
 
     Args:
         path: the archive; or a folder that is the package, or has it in itself or in `src`.
         package: the package's name.
+        known: the version of what is in a folder; empty where the folder has to say it.
 
     Raises:
         ExportCompatError: there is nothing there, it is damaged, it is not of this package, or it is made to do harm.
     """
     if path.is_dir():
-        return _folder(path, package)
+        return _folder(path, package, known)
     version = _version_in_name(path, package)
     if not path.is_file():
         raise ExportCompatError(f"there is no file {path}; give a wheel, an sdist or a folder with {package}")
@@ -143,16 +140,18 @@ def _constant(value: bytes) -> Callable[[], bytes]:
     return lambda: value
 
 
-def _folder(path: Path, package: str) -> Sources:
-    places = [path, path / package, path / "src" / package]
-    root = next((item for item in places if item.name == package and (item / "__init__.py").is_file()), None)
+def _folder(path: Path, package: str, known: str) -> Sources:
+    parts = module_of(package).split(".")
+    places = [path, path.joinpath(*parts), path.joinpath("src", *parts)]
+    root = next((item for item in places if item.name == parts[-1] and (item / "__init__.py").is_file()), None)
     if root is None:
         raise ExportCompatError(
             f"{path} has no package {package!r}; give the folder that has it, or the package itself"
         )
-    found = {_module(f"{package}/{file.relative_to(root).as_posix()}", package): file for file in root.rglob("*.py")}
+    inside = "/".join(parts)
+    found = {_module(f"{inside}/{file.relative_to(root).as_posix()}", package): file for file in root.rglob("*.py")}
     readers = {name: _file_reader(file) for name, file in found.items() if name and file.is_file()}
-    version = _version_in_sources(root, readers, package)
+    version = known or _version_in_sources(root, readers, module_of(package))
     if version is None:
         raise ExportCompatError(
             f"{root} does not say its version: there is no __version__ in __init__.py or version.py, and no version.txt"
@@ -182,7 +181,8 @@ def _file_reader(file: Path) -> Callable[[], bytes]:
 def _module(name: str, package: str) -> str:
     """Return the module that a file of an archive is; empty if it is none of the package."""
     path = PurePosixPath(name)
-    if path.suffix != ".py" or path.parts[:1] != (package,):
+    root = tuple(module_of(package).split("."))
+    if path.suffix != ".py" or path.parts[: len(root)] != root:
         return ""
     parts = path.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

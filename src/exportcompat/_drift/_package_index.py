@@ -41,12 +41,16 @@ class File:
         url: where it is.
         sha256: its digest; empty where the index does not say.
         is_yanked: it should not be used any more.
+        uploaded: when it was uploaded, as ISO 8601 has it; empty where the index does not say (PEP 700).
+        requires_python: the versions of Python that it is for, as specifiers; empty for all.
     """
 
     name: str
     url: str
     sha256: str = ""
     is_yanked: bool = False
+    uploaded: str = ""
+    requires_python: str = ""
 
 
 def offered(index: str, package: str) -> list[File]:
@@ -192,7 +196,14 @@ def _json_files(url: str, body: bytes) -> list[File]:
 
 def _file_of(url: str, item: Any) -> File:
     digest = str((item.get("hashes") or {}).get("sha256", ""))
-    return File(str(item["filename"]), urljoin(url, str(item["url"])), digest, bool(item.get("yanked", False)))
+    return File(
+        name=str(item["filename"]),
+        url=urljoin(url, str(item["url"])),
+        sha256=digest,
+        is_yanked=bool(item.get("yanked", False)),
+        uploaded=str(item.get("upload-time") or ""),
+        requires_python=str(item.get("requires-python") or ""),
+    )
 
 
 class _Page(HTMLParser):

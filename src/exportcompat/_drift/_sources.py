@@ -8,7 +8,7 @@ from pathlib import Path
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from exportcompat.registry import ExportCompatError, installed_version
+from exportcompat.registry import ExportCompatError, installed_version, module_of
 
 from ._archive import Sources, read_sources, read_wheel
 from ._package_index import (
@@ -59,12 +59,13 @@ def cache_folder() -> Path:
 
 def _installed(package: str) -> Sources:
     # This finds a package without importing it.
-    spec = importlib.util.find_spec(package)
+    name = module_of(package)
+    # A missing parent, such as that of google.protobuf, is an error of its own.
+    spec = importlib.util.find_spec(name) if importlib.util.find_spec(name.partition(".")[0]) else None
     if spec is None or not spec.submodule_search_locations:
         raise ExportCompatError(f"{package} is not installed; give a version or a path instead of {INSTALLED!r}")
-    found = read_sources(Path(next(iter(spec.submodule_search_locations))), package)
     version = installed_version(package)
-    return found if version is None else found.renamed(str(version))
+    return read_sources(Path(next(iter(spec.submodule_search_locations))), package, str(version or ""))
 
 
 def _released(package: str, version: Version | None, index: str, cache: Path) -> Sources:

@@ -53,11 +53,15 @@ def export_pair(
     with stage("observe", say), apply_patches(**patches):
         parts = observe_pair(model, inputs)
     with stage("export", say), apply_patches(**patches) as report:
-        programs = {name: program(part, observer, opset)[0] for name, (part, observer) in parts.items()}
+        programs, taken = {}, {}
+        for name, (part, observer) in parts.items():
+            before = len(report.assumptions)
+            programs[name] = program(part, observer, opset)[0]
+            taken[name] = report.assumptions[before:]
     drop_unused(programs[ENCODER])
     with stage("write", say):
         for name, made in programs.items():
-            facts = metadata(report, {**model_facts(model), "part": name, **about})
+            facts = metadata(report, {**model_facts(model), "part": name, **about}, taken[name])
             save(made, folder / FILES[name], facts, external_data)
         files = write_configs(model, folder / FILES[DECODER], [], tokenizer)
     found = _verified(parts, folder, tolerance, say) if verify else None

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._api import apply_patches
+from exportcompat._companions import check_companions
 from exportcompat._extras import require
 from exportcompat._observer import InputObserver, Inputs, is_pair, observe
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, OnAssumption, Registry
 
 from ._client_configs import write_configs
 from ._encoder_decoder import export_pair
@@ -28,6 +29,7 @@ def export(
     about: Mapping[str, str] | None = None,
     verify: bool = True,
     tolerance: float | None = None,
+    on_assumption: OnAssumption = "warn",
     patches: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Exported:
@@ -49,16 +51,21 @@ def export(
         about: further facts for the file's `metadata_props`, under `exportcompat.<key>`.
         verify: compare with eager afterwards.
         tolerance: see `InputObserver.check_discrepancies`.
+        on_assumption: what to do where the graph is right for some of the dynamic sizes only; see `apply_patches`. The
+            file has the assumptions in its `metadata_props`, and the comparison goes to both sides of each.
         patches: keyword arguments of `apply_patches`.
         progress: gets a line for each stage.
 
     Raises:
+        AssumptionError: there is an assumption, and `on_assumption` is `"error"`; nothing is written.
         ExportCompatError: an argument cannot be used, the calls do not agree, or the file cannot be written.
         MissingExtraError: a package is not installed.
+        CompanionError: packages are installed that do not go together; nothing was done then.
         Exception: what `torch.onnx.export` raises for a model that does not export.
     """
     say = progress or (lambda _: None)
-    _require_packages(verify=verify)
+    patches = {"on_assumption": on_assumption, **(patches or {})}
+    _require_packages(patches.get("registry"), verify=verify)
     if not isinstance(observer_or_inputs, InputObserver) and is_pair(model, observer_or_inputs, generate):
         return export_pair(
             model,
@@ -71,12 +78,12 @@ def export(
             about=about or {},
             verify=verify,
             tolerance=tolerance,
-            patches=patches or {},
+            patches=patches,
             say=say,
         )
     path = _file(path)
-    model, observer = _observed(model, observer_or_inputs, dtype, generate, say, patches or {})
-    with stage("export", say), apply_patches(**(patches or {})) as report:
+    model, observer = _observed(model, observer_or_inputs, dtype, generate, say, patches)
+    with stage("export", say), apply_patches(**patches) as report:
         made, names = program(model, observer, opset)
     with stage("write", say):
         save(made, path, metadata(report, {**model_facts(model), **(about or {})}), external_data)
@@ -84,10 +91,11 @@ def export(
     return Exported(path, report, verified(observer, path, tolerance, say) if verify else None, files)
 
 
-def _require_packages(*, verify: bool) -> None:
+def _require_packages(registry: Registry | None, *, verify: bool) -> None:
     """Ask for everything at once: an export that fails at its last stage has cost the others."""
     for package in ("torch", "onnxscript", *(["onnxruntime"] if verify else [])):
         require(package, "onnx")
+    check_companions(registry)
 
 
 def _observed(

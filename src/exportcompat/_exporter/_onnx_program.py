@@ -4,26 +4,37 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from exportcompat._observer import PAST, SEQUENCE, TOTAL
+from exportcompat._verification import PREFIX
 from exportcompat._version import __version__
-from exportcompat.registry import ExportCompatError, PatchReport, installed_version
-
-PREFIX = "exportcompat."
-"""Of our keys in `metadata_props`."""
+from exportcompat.registry import PACKAGES, Assumption, ExportCompatError, PatchReport, installed_version
 
 _SUMS = {f"{left} + {right}" for left, right in ((PAST, SEQUENCE), (SEQUENCE, PAST))}
-_PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
 
 
-def metadata(report: PatchReport, about: Mapping[str, str]) -> dict[str, str]:
-    """Return what a file says of its making: our version, those of other packages, the specs used, the whole report."""
-    versions = {name: str(found) for name in _PACKAGES if (found := installed_version(name)) is not None}
-    facts = {"version": __version__, "versions": json.dumps(versions), "specs": ",".join(report.used)}
+def metadata(
+    report: PatchReport, about: Mapping[str, str], assumptions: Sequence[Assumption] | None = None
+) -> dict[str, str]:
+    """Return what a file says of its making: our version, those of other packages, the specs used, the whole report.
+
+    Args:
+        report: of the scope in which it was made.
+        about: further facts.
+        assumptions: what this file takes for granted; None for everything in the report.
+    """
+    versions = {name: str(found) for name in PACKAGES if (found := installed_version(name)) is not None}
+    taken = report.assumptions if assumptions is None else assumptions
+    facts = {
+        "version": __version__,
+        "versions": json.dumps(versions),
+        "specs": ",".join(report.used),
+        "assumptions": json.dumps([item.to_dict() for item in taken]),
+    }
     return {
         f"{PREFIX}{key}": value for key, value in {**facts, "report": json.dumps(report.to_dict()), **about}.items()
     }

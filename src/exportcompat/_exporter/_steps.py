@@ -42,7 +42,8 @@ class Exported:
 
     def __str__(self) -> str:
         table = "not verified" if self.discrepancies is None else str(self.discrepancies)
-        return f"{self.path}, with {', '.join(self.report.used) or 'no patch'}\n{table}"
+        taken = [str(item) for item in self.report.assumptions if item.kind != "shortcut"]
+        return "\n".join([f"{self.path}, with {', '.join(self.report.used) or 'no patch'}", *taken, table])
 
 
 def verified(observer: InputObserver, path: Path, tolerance: float | None, say: Progress) -> Discrepancies:

@@ -1,17 +1,19 @@
 """Run what was observed once more, through an exported file, and the schedule of decoders behind it."""
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from inspect import Signature
 from pathlib import Path
 from typing import Any
 
+from exportcompat._extras import require
 from exportcompat._verification import (
     LOGITS,
     Discrepancies,
     Discrepancy,
     OnnxFile,
+    Schedule,
     decoder_schedules,
     matched,
     measure,
@@ -22,10 +24,14 @@ from exportcompat._verification import (
 
 from . import _export_sample
 from ._alignment import Aligned
+from ._bounds import Condition, call_sizes, conditions, labelled, outside, schedules, sizes_around
 from ._dynamic_axes import Axes
 from ._eager_decoder import EagerDecoder, output_names
-from ._record import Record
+from ._record import Part, Record, take_result
 from ._text_only_decoder import TextAlone
+
+_REFUSED = "ONNX Runtime: "
+"""Begins the error of a call that the file does not take."""
 
 
 @dataclass(frozen=True)
@@ -50,25 +56,50 @@ class Observed:
 
 
 def replay(observed: Observed, path: Path, tolerance: float | None, names: Mapping[str, str]) -> Discrepancies:
-    """Compare every stored call, and for decoders every call of the schedule.
+    """Compare every stored call, for decoders every call of the schedule, and calls around each bound of the file.
 
     Raises:
         ExportCompatError: the file cannot be loaded, or has an input or output that was not observed.
     """
     file, results = OnnxFile(path), tensor_outputs(observed.records, observed.aligned)
     rows = list(_stored(observed, file, results, tolerance, names))
-    if observed.aligned.is_decoder and not names:
-        rows += _scheduled(observed, file, results, tolerance)
-    return Discrepancies(rows)
+    if names:
+        return Discrepancies(rows)
+    found, notes = conditions(file.metadata), []
+    if observed.aligned.is_decoder:
+        for row in _scheduled(observed, file, results, tolerance, decoder_schedules()):
+            _sort(row, found, rows, notes)
+        more, dear = schedules(found, rows)
+        notes += dear
+        for row in _scheduled(observed, file, results, tolerance, more):
+            _sort(row, found, rows, notes)
+    else:
+        for row in _resized(observed, file, results, tolerance, found):
+            _sort(row, found, rows, notes)
+    return Discrepancies(rows, list(dict.fromkeys(notes)))
+
+
+def _sort(row: Discrepancy, found: list[Condition], rows: list[Discrepancy], notes: list[str]) -> None:
+    """Put a row where it belongs: a call that the file refuses, where it says that it is not right, is a note."""
+    broken = outside(found, _sizes(row))
+    if broken and row.error.startswith(_REFUSED):
+        notes.append(f"the file refuses calls outside of {'; '.join(map(str, broken))}")
+    else:
+        rows.append(labelled(row, broken))
+
+
+def _sizes(row: Discrepancy) -> Mapping[str, int]:
+    if row.sizes or row.past is None or row.new is None:
+        return row.sizes
+    shape = row.inputs.get("input_ids") or next(iter(row.inputs.values()), (1,))
+    return call_sizes(shape[0], row.past, row.new)
 
 
 def _stored(
     observed: Observed, file: OnnxFile, results: dict[str, str], tolerance: float | None, names: Mapping[str, str]
 ) -> Iterator[Discrepancy]:
     aligned = observed.aligned
-    paths = {name: leaf for leaf, name in aligned.names().items()}
-    # What torch makes up itself is made of the path of a leaf, not of its name in the interface.
-    known = {**{leaf: leaf for leaf in aligned.names()}, **paths}
+    known = _input_paths(aligned)
     rest = [name for name in file.inputs if name not in names]
     inputs = {**names, **{name: known[other] for name, other in matched(rest, known, "the inputs").items()}}
     outputs = placed(file.outputs, list(results.values()))
@@ -76,6 +107,15 @@ def _stored(
         tensors = _export_sample.call(aligned, observed.axes, index)
         feeds = {name: tensors[leaf] for name, leaf in inputs.items() if leaf in tensors}
         yield _row(index, len(observed.records), record, file, feeds, outputs, results, tolerance)
+
+
+def _input_paths(aligned: Aligned) -> dict[str, str]:
+    """Return the path of each input by its name.
+
+    What torch makes up itself is made of the path of a leaf, not of its name in the interface.
+    """
+    paths = {name: leaf for leaf, name in aligned.names().items()}
+    return {**{leaf: leaf for leaf in aligned.names()}, **paths}
 
 
 def tensor_outputs(records: list[Record], aligned: Aligned) -> dict[str, str]:
@@ -104,7 +144,7 @@ def _row(
         results = file.run(feeds)
     except Exception as error:
         # ONNX Runtime refuses a shape that the graph was not traced for.
-        return Discrepancy(**fields, error=f"ONNX Runtime: {first_line(error)}")
+        return Discrepancy(**fields, error=f"{_REFUSED}{first_line(error)}")
     fields["onnx_ms"] = 1000 * (time.perf_counter() - begin)
     found = {outputs[name]: tensor for name, tensor in results.items() if name in outputs}
     # What this call did not return (image features, in a call without images) says nothing.
@@ -126,7 +166,11 @@ def _compared(
 
 
 def _scheduled(
-    observed: Observed, file: OnnxFile, names: dict[str, str], tolerance: float | None
+    observed: Observed,
+    file: OnnxFile,
+    names: dict[str, str],
+    tolerance: float | None,
+    wanted: Iterable[Schedule],
 ) -> Iterator[Discrepancy]:
     from exportcompat.patches.toolkit.module_state import kept
 
@@ -139,19 +183,73 @@ def _scheduled(
     model = observed.model
     known = list(decoder.names.values())
     eager = EagerDecoder(model, observed.method, observed.signature, observed.aligned, known, width)
-    for schedule in decoder_schedules():
+    for schedule in wanted:
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
         with kept(model):
-            yield from _guarded(str(schedule), run(decoder, eager, schedule, tolerance))
+            yield from _guarded(schedule, run(decoder, eager, schedule, tolerance))
 
 
-def _guarded(name: str, rows: Iterator[Discrepancy]) -> Iterator[Discrepancy]:
+def _guarded(schedule: Schedule, rows: Iterator[Discrepancy]) -> Iterator[Discrepancy]:
     """Yield rows; what ends them early is a row too."""
+    name, past, done = str(schedule), 0, 0
     try:
-        yield from rows
+        for row in rows:
+            yield row
+            past, done = past + (row.new or 0), done + 1
     except Exception as error:
         # ONNX Runtime refuses a shape that the graph was not traced for; eager may have its own limits.
-        yield Discrepancy(call=name, group=name, error=first_line(error))
+        sizes = call_sizes(schedule.batch, past, schedule.lengths[min(done, len(schedule.lengths) - 1)])
+        text = f"{_REFUSED}{first_line(error)}" if _is_refusal(error) else first_line(error)
+        yield Discrepancy(call=name, group=name, error=text, sizes=sizes)
+
+
+def _is_refusal(error: Exception) -> bool:
+    return type(error).__module__.startswith("onnxruntime")
+
+
+def _resized(
+    observed: Observed, file: OnnxFile, names: dict[str, str], tolerance: float | None, found: list[Condition]
+) -> Iterator[Discrepancy]:
+    """Yield comparisons of the first call at sizes on both sides of each condition."""
+    aligned, axes = observed.aligned, observed.axes
+    base = _export_sample.call(aligned, axes, 0)
+    known = {name: int(base[path].shape[axis]) for path, named in axes.items() for axis, name in named.items()}
+    for condition in found:
+        if not condition.holds(known):
+            continue
+        for sizes in sizes_around(condition, known):
+            tensors = {
+                path: _export_sample.resized(base[path], {axis: sizes[name] for axis, name in axes[path].items()})
+                for path in aligned.paths
+            }
+            yield _called(observed, file, names, tolerance, tensors, sizes)
+
+
+def _called(
+    observed: Observed,
+    file: OnnxFile,
+    names: dict[str, str],
+    tolerance: float | None,
+    tensors: dict[str, Any],
+    sizes: dict[str, int],
+) -> Discrepancy:
+    """Compare one call that is made up; where eager refuses it, there is nothing to compare."""
+    torch = require("torch", "torch")
+    call = "made up: " + ", ".join(f"{name} {size}" for name, size in sizes.items())
+    fields: dict[str, Any] = {"call": call, "group": "calls around bounds", "sizes": sizes}
+    begin = time.perf_counter()
+    try:
+        with torch.no_grad():
+            result = getattr(observed.model, observed.method)(**_export_sample.build(observed.aligned, tensors))
+    except Exception as error:
+        return Discrepancy(**fields, success=True, absolute=0.0, relative=0.0, share=0.0, error=f"eager: {error}")
+    record = Record(Part(), take_result(result), 0, time.perf_counter() - begin)
+    inputs = matched(file.inputs, _input_paths(observed.aligned), "the inputs")
+    paths = _input_paths(observed.aligned)
+    feeds = {name: tensors[paths[other]] for name, other in inputs.items()}
+    outputs = placed(file.outputs, list(names.values()))
+    row = _row(0, 1, record, file, feeds, outputs, names, tolerance)
+    return replace(row, **{key: value for key, value in fields.items() if key != "sizes"}, sizes=sizes)
 
 
 def first_line(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from ._onnx_decoder import (
     dotted,
     present_name,
 )
-from ._onnx_file import OnnxFile, matched, placed
+from ._onnx_file import PREFIX, OnnxFile, matched, placed
 from ._schedules import Schedule, compare, decoder_schedules, run, same_tokens
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "MASK_AXES",
     "PAST",
     "PAST_ARGUMENT",
+    "PREFIX",
     "PRESENT",
     "TOKEN_AXES",
     "Discrepancies",

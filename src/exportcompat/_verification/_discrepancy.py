@@ -13,6 +13,9 @@ TOLERANCE = 1e-3
 _COARSE = {"float16": 1e-2, "bfloat16": 8e-2}
 """For smaller types: the largest difference, as a multiple of the largest element (of 1, if that is less)."""
 
+_TELLING = 2
+"""Where no element is larger than this multiple of the tolerance, a result of zeros would nearly pass."""
+
 _SHOWN = 20
 """Failing calls that are printed one by one."""
 
@@ -35,7 +38,8 @@ class Discrepancy:
         onnx_ms: milliseconds in ONNX Runtime.
         inputs: shapes by name.
         outputs: shapes by name.
-        error: what went wrong, if there is nothing to compare.
+        sizes: sizes by the name of an axis, of a call that was made up for a bound.
+        error: what went wrong, if there is nothing to compare, or nothing that is large enough to tell.
     """
 
     call: str
@@ -51,6 +55,7 @@ class Discrepancy:
     onnx_ms: float = 0.0
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     outputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
     error: str = ""
 
     def __str__(self) -> str:
@@ -66,10 +71,12 @@ class Discrepancies(Sequence[Discrepancy]):
 
     Args:
         rows: the comparisons.
+        notes: what else there is to say: where the file refuses calls, what was too dear to compare.
     """
 
-    def __init__(self, rows: Sequence[Discrepancy]) -> None:
+    def __init__(self, rows: Sequence[Discrepancy], notes: Sequence[str] = ()) -> None:
         self._rows = tuple(rows)
+        self.notes = tuple(notes)
 
     @overload
     def __getitem__(self, index: int) -> Discrepancy: ...
@@ -92,7 +99,7 @@ class Discrepancies(Sequence[Discrepancy]):
         return max((row.absolute for row in self._rows), default=None)
 
     def __str__(self) -> str:
-        return "\n".join([*self._table(), *self._failures(), self.summary])
+        return "\n".join([*self._table(), *self._failures(), *self.notes, self.summary])
 
     @property
     def summary(self) -> str:
@@ -146,14 +153,35 @@ def measure(found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: floa
     if not parts:
         return {**fields, "error": "nothing was compared: no output has an element"}
     absolute, relative, over, count = (list(column) for column in zip(*parts, strict=True))
+    small = too_small(wanted, tolerance)
     share = sum(over) / sum(count)
     return {
         **fields,
         "absolute": max(absolute),
         "relative": max(relative),
         "share": share,
-        "success": not sum(over),
+        "success": not sum(over) and not small,
+        **({"error": small} if small and not sum(over) else {}),
     }
+
+
+def too_small(wanted: Mapping[str, Any], tolerance: float | None = None) -> str:
+    """Return why expected outputs cannot tell right from wrong; empty if they can.
+
+    It is the logits that count where there are any, and else the largest of all outputs.
+    """
+    counted = [wanted["logits"]] if "logits" in wanted else list(wanted.values())
+    filled = [tensor for tensor in counted if tensor.numel()]
+    if not filled or not all(tensor.is_floating_point() for tensor in filled):
+        return ""
+    limit = max(allowed(tensor) if tolerance is None else tolerance for tensor in filled)
+    largest = max(float(tensor.abs().nan_to_num(nan=float("inf")).max()) for tensor in filled)
+    if largest > _TELLING * limit:
+        return ""
+    return (
+        f"too small to tell: no element of the expected output is larger than {largest:.2g}, and {limit:.2g} is "
+        "allowed; give the model larger weights or inputs, or a smaller tolerance"
+    )
 
 
 def _part(found: Any, wanted: Any, tolerance: float | None) -> tuple[float, float, int, int]:

@@ -8,6 +8,9 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
+PREFIX = "exportcompat."
+"""Of our keys in `metadata_props`."""
+
 _TYPES = {
     "tensor(float)": "float32",
     "tensor(float16)": "float16",

@@ -1,0 +1,79 @@
+"""GIT widens the mask for its images when the cache is filled, and the graph does so when it is empty, too.
+
+Symptom: off by 1.5 to 3.7 in calls with left padding, or none, as the sample had no cache or a filled one.
+Cause: `elif cache is not None and cache_length > 0`: the answer of the sample stays in the graph.
+What is done: while it is traced, the mask gets the columns of the images in front where the cache is filled; where it
+is empty, it gets them behind, where nothing reads them. Which of them it is, is computed.
+Can go: when torch exports an `if` on sizes as one graph.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+_QUESTION = "cache_length > 0"
+
+
+def patch_git_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `GitModel.forward`, made to widen the mask by a length that is computed."""
+    if "extended_attention_mask" not in inspect.unwrap(original).__code__.co_varnames:
+        # Releases that build the mask otherwise do not ask.
+        return original
+
+    signature = inspect.signature(original)
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from exportcompat.patches.toolkit.cache_names import cache_of
+        from exportcompat.patches.toolkit.decisions import mended
+
+        given = signature.bind(self, *args, **kwargs).arguments
+        cache, mask = cache_of(given), given.get("attention_mask")
+        length = 0 if cache is None else cache.get_seq_length()
+        if not _is_asked(length, mask) or given.get("pixel_values") is not None:
+            return original(self, *args, **kwargs)
+        attention = self.encoder.layer[0].attention.self
+        tokens, attention.image_patch_tokens = attention.image_patch_tokens, 0
+        others = {name: value for name, value in given.items() if name not in ("self", "kwargs", "attention_mask")}
+        try:
+            with mended(_QUESTION):
+                return original(
+                    self, attention_mask=_widened(mask, tokens, length), **others, **given.get("kwargs", {})
+                )
+        finally:
+            attention.image_patch_tokens = tokens
+
+    return forward
+
+
+def _is_asked(length: Any, mask: Any) -> bool:
+    import torch
+
+    return isinstance(length, torch.SymInt) and mask is not None and mask.dim() == 2
+
+
+def _widened(mask: Any, tokens: int, length: Any) -> Any:
+    """Return a `(batch, total + tokens)` mask; `length` is that of the cache."""
+    import torch
+
+    ones = mask.new_ones((mask.shape[0], tokens))
+    # torch takes a size for 1 or more and would answer by itself; a tensor is compared in the file.
+    is_filled = torch.full((), length, dtype=torch.int64) > 0
+    return torch.where(is_filled, torch.cat([ones, mask], dim=-1), torch.cat([mask, ones], dim=-1))
+
+
+SPECS = (
+    PatchingSpec(
+        id="git-mask-length",
+        targets=("transformers.models.git.modeling_git:GitModel.forward",),
+        replacement=f"{__name__}:patch_git_forward",
+        requires=("transformers>=5.0", "torch>=2.6"),
+        reason="The mask is widened for images whether the cache is empty or not: wrong numbers with padding.",
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/git/modeling_git.py",
+        ),
+        proofs=(),
+        kind="wrap",
+    ),
+)

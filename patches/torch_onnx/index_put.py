@@ -1,0 +1,91 @@
+"""Values cannot be written to places of which the number is dynamic, or the index has several axes.
+
+Symptom: `unsupported operand type(s) for *: 'int' and 'SymbolicDim'` for experts of Qwen3-MoE. To onnxscript 0.2.2 the
+export succeeds, and of `x[rows, columns] = values` the columns are ignored: wrong logits.
+Cause: to 0.5.6 `aten_index_put` multiplies the sizes of an index as numbers; to 0.2.2 it sees the first index alone.
+What is done: behind the capture, `index_put` becomes a `scatter` on a tensor whose indexed axes are one. An index of
+booleans is left to onnxscript.
+Can go: with onnxscript 0.5.6; later releases translate it at any size (read in 0.5.7 to 0.7.2, run on 0.7.2).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def patch_decomposition_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes the table of decompositions, made to have one of `index_put`."""
+
+    def create_onnx_friendly_decomposition_table(onnx_registered_ops: Any) -> Any:
+        import torch
+
+        table = original(onnx_registered_ops)
+        return {**table, torch.ops.aten.index_put.default: index_put}
+
+    return create_onnx_friendly_decomposition_table
+
+
+def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """Return `x` with values in place of, or added to, those at the indices.
+
+    Args:
+        x: a tensor of any shape.
+        indices: for each of the first axes a tensor of integers, or None for the whole axis; they broadcast together.
+        values: a tensor that broadcasts to what the indices select.
+        accumulate: add the values.
+
+    Returns:
+        A tensor like `x`; `NotImplemented` where an index is of booleans, or there is none.
+    """
+    import torch
+
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    if not axes or any(indices[axis].dtype in (torch.bool, torch.uint8) for axis in axes):
+        return NotImplemented
+    places = torch.broadcast_tensors(*(indices[axis] for axis in axes))
+    others = [axis for axis in range(x.dim()) if axis not in axes]
+    order, kept = [*axes, *others], [x.shape[axis] for axis in others]
+    count, width = math.prod(places[0].shape), math.prod(kept)
+    rows = _rows(places, [x.shape[axis] for axis in axes]).reshape(count, 1).expand(count, width)
+    source = _selected(values, axes, places[0].shape, kept).reshape(count, width)
+    table = x.permute(order).reshape(math.prod(x.shape[axis] for axis in axes), width)
+    put = table.scatter_add(0, rows, source) if accumulate else table.scatter(0, rows, source)
+    back = [order.index(axis) for axis in range(x.dim())]
+    return put.reshape([x.shape[axis] for axis in order]).permute(back)
+
+
+def _rows(places: Sequence[Any], sizes: Sequence[Any]) -> Any:
+    """Return where each place is once the axes of these sizes are one; negative places count from the end."""
+    import torch
+
+    rows: Any = 0
+    for place, size in zip(places, sizes, strict=True):
+        rows = rows * size + torch.where(place < 0, place + size, place)
+    return rows
+
+
+def _selected(values: Any, axes: Sequence[int], shape: Sequence[Any], kept: Sequence[Any]) -> Any:
+    """Return the values in the shape that the indices select, with the axes of the indices in front."""
+    # Neighbours leave the axes of their result where they were; others put them in front.
+    first = axes[0] if list(axes) == list(range(axes[0], axes[-1] + 1)) else 0
+    wide = values.expand([*kept[:first], *shape, *kept[first:]])
+    front = range(first, first + len(shape))
+    return wide.permute([*front, *(axis for axis in range(wide.dim()) if axis not in front)])
+
+
+SPECS = (
+    PatchingSpec(
+        id="torch-onnx-index-put",
+        targets=("torch.onnx._internal.exporter._decomp:create_onnx_friendly_decomposition_table",),
+        replacement=f"{__name__}:patch_decomposition_table",
+        requires=("torch>=2.6", "onnxscript<0.5.7"),
+        reason="index_put of a dynamic size is not translated, and of several indices wrongly: no or wrong logits.",
+        upstream=(
+            "https://github.com/microsoft/onnxscript/blob/v0.4.0/onnxscript/function_libs/torch_lib/ops/core.py",
+        ),
+        proofs=("qwen3_moe",),
+        kind="wrap",
+    ),
+)

@@ -1,0 +1,17 @@
+"""Do the packages that are installed go together? Asked before work is done that would be lost."""
+
+from exportcompat.patches import default_registry
+from exportcompat.registry import Environment, Registry, require_companions
+
+
+def check_companions(registry: Registry | None = None) -> None:
+    """Check what is installed against what is known to go together.
+
+    Args:
+        registry: what has the rules; None for that of this package.
+
+    Raises:
+        CompanionError: packages do not go together; the message says which, and what to install.
+    """
+    chosen = default_registry() if registry is None else registry
+    require_companions(chosen.companions, Environment())
