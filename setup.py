@@ -29,11 +29,11 @@ class LeanBuild(build_py):
 
     def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
         """Return package, name and file of each module."""
+        if not self._is_whole and package.startswith(f"{PACKAGE}."):
+            # A source distribution has no such folder, which would be an error.
+            return []
         found: list[tuple[str, str, str]] = super().find_package_modules(package, package_dir)
-        is_own = package == PACKAGE or package.startswith(f"{PACKAGE}.")
-        if self._is_whole or not is_own:
-            return found
-        return [item for item in found if package == PACKAGE and item[1] in KEPT]
+        return [item for item in found if self._is_whole or package != PACKAGE or item[1] in KEPT]
 
     def find_data_files(self, package: str, src_dir: str) -> list[str]:
         """Return the files of a package that are no modules: those of the matrix are for what is left out."""

@@ -259,13 +259,13 @@ def test_a_proof_is_the_case_without_its_spec() -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from exportcompat.matrix import _cell, _jobs
+from exportcompat.matrix.runs import _cell, _worker_pool
 
 def both(case):
     time.sleep(60 if case.name == "llama" else 0)
     return {"state": "patched", "problems": [], "used": [], "modules": []}
 
-_jobs.both, _jobs._preload = both, lambda: None
+_worker_pool.both, _worker_pool._preload = both, lambda: None
 _cell.run_cell(Path(sys.argv[1]), ["tiny_gpt", "llama"], jobs=1, fresh=False)
 """
 
