@@ -112,7 +112,8 @@ def _within(tree: ast.AST | None, line: int | None) -> Iterator[ast.AST]:
     todo = [] if tree is None or line is None else [tree]
     while todo:
         node = todo.pop(0)
-        begin, end = getattr(node, "lineno", line), getattr(node, "end_lineno", line)
+        begin: Any = getattr(node, "lineno", line)
+        end: Any = getattr(node, "end_lineno", line)
         if begin <= line <= end:
             yield node
             todo.extend(ast.iter_child_nodes(node))
@@ -122,7 +123,8 @@ def _statement(tree: ast.AST | None, line: int) -> ast.AST | None:
     """Return the statement that decides on a line: the innermost one, or an `if` whose test is there."""
     found = [node for node in _within(tree, line) if isinstance(node, ast.stmt)]
     testing = [node for node in found if _tests(node, line)]
-    return (testing or found or [None])[-1]
+    chosen = testing or found
+    return chosen[-1] if chosen else None
 
 
 def _tests(node: ast.AST, line: int) -> bool:

@@ -2,7 +2,7 @@
 
 Symptom: `tf_padding` is right for heights and widths that leave the sample's remainders; off by 3.8 to 9 at others.
 Cause: `if in_height % stride_height == 0` takes one of two lengths, and the one of the sample stays in the graph.
-What is done: while it is traced, the length is computed: what a stride leaves over is a number from 1 to the stride.
+What is done: while it is traced, the length is computed: what the strides reach beyond the size.
 Can go: when transformers computes it, or torch exports an `if` on sizes as one graph.
 """
 
@@ -33,10 +33,15 @@ def patch_apply_tf_padding(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _length(size: Any, kernel: int, stride: int) -> Any:
-    """Return the length of both paddings of an axis."""
+    """Return the length of both paddings of an axis.
+
+    It is written so that torch sees in the size of the result that of the strides, and no remainders of remainders.
+    """
     import torch
 
-    return torch.sym_max(kernel - 1 - (size - 1) % stride, 0)
+    strides = (size - 1) // stride
+    length = strides * stride + kernel - size
+    return length if kernel >= stride else torch.sym_max(length, 0)
 
 
 SPECS = (

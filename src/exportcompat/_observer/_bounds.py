@@ -147,11 +147,13 @@ def switches(condition: Condition, batch: int = 1) -> list[int]:
     """Return the lengths L of a text between which and L + 1 a condition changes, nearest to the sample first."""
     start = sum(condition.sample.get(name, 0) for name in (SEQUENCE, PAST)) or condition.sample.get(TOTAL, 0)
     found: set[int] = set()
-    for sizes in (lambda length: call_sizes(batch, 0, length), lambda length: call_sizes(batch, length - 1, 1)):
-        before = condition.holds(sizes(1))
-        for length in range(2, LONGEST):
-            now = condition.holds(sizes(length))
-            if now is not before:
+    # A text at once, or its last token alone.
+    for is_step in (False, True):
+        before: bool | None = None
+        for length in range(1, LONGEST):
+            past = length - 1 if is_step else 0
+            now = condition.holds(call_sizes(batch, past, length - past))
+            if length > 1 and now is not before:
                 found.add(length - 1)
             before = now
     return sorted(found, key=lambda length: abs(length - start))[:_SWITCHES]

@@ -67,7 +67,8 @@ def replay(observed: Observed, path: Path, tolerance: float | None, names: Mappi
     rows = list(_stored(observed, file, results, tolerance, names))
     if names:
         return Discrepancies(rows)
-    found, notes = conditions(file.metadata), []
+    found = conditions(file.metadata)
+    notes: list[str] = []
     if observed.aligned.is_decoder:
         for row in _scheduled(observed, file, results, tolerance, decoder_schedules()):
             _sort(row, found, rows, notes)
