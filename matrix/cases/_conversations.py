@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +10,7 @@ import torch
 from exportcompat._verification import LOGITS, Discrepancy, OnnxDecoder, measure, same_tokens
 
 from ._decoder import generator
-from ._media_decoder import PLACEHOLDER, MediaDecoder
-
-
-@dataclass(frozen=True)
-class Conversation:
-    """Calls on one cache that begins empty.
-
-    Attributes:
-        calls: for each call the number of items of each row, or how many tokens of text come without any.
-        has_placeholder: a text without items has the placeholder in it, as a model may generate it.
-    """
-
-    calls: tuple[tuple[int, ...] | int, ...]
-    has_placeholder: bool = False
-
-    @property
-    def has_later_items(self) -> bool:
-        """Say whether items come in a call that is not the first one."""
-        return any(isinstance(call, tuple) for call in self.calls[1:])
-
-    def __str__(self) -> str:
-        return f"items or new tokens {', '.join(map(str, self.calls))}"
-
+from ._media_decoder import PLACEHOLDER, Conversation, MediaDecoder
 
 CONVERSATIONS = (
     Conversation(((1,), 1, 1, 3, 1)),

@@ -1,19 +1,38 @@
 """Decoders whose texts hold images, sounds or videos: what a call is given, and which of its axes are dynamic."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ._decoder import Sample, TransformersDecoder, generator
 
-if TYPE_CHECKING:
-    from ._conversations import Conversation
-
 PLACEHOLDER = 127
 """The token in place of which features go; texts are made of the tokens below it."""
 _SIDE = 16
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Calls on one cache that begins empty.
+
+    Attributes:
+        calls: for each call the number of items of each row, or how many tokens of text come without any.
+        has_placeholder: a text without items has the placeholder in it, as a model may generate it.
+    """
+
+    calls: tuple[tuple[int, ...] | int, ...]
+    has_placeholder: bool = False
+
+    @property
+    def has_later_items(self) -> bool:
+        """Say whether items come in a call that is not the first one."""
+        return any(isinstance(call, tuple) for call in self.calls[1:])
+
+    def __str__(self) -> str:
+        return f"items or new tokens {', '.join(map(str, self.calls))}"
 
 
 class MediaDecoder(TransformersDecoder):
@@ -41,7 +60,7 @@ class MediaDecoder(TransformersDecoder):
         """Eager puts items of a later call into its text, too."""
         return True
 
-    def follows(self, talk: "Conversation") -> bool:
+    def follows(self, talk: Conversation) -> bool:
         """Say whether eager can have a talk."""
         return self.takes_later_items or not talk.has_later_items
 
@@ -123,7 +142,7 @@ class SizedDecoder(MediaDecoder):
 class WindowedDecoder(MediaDecoder):
     """A model with sliding windows: 16 patches of each image, shuffled to 4 (Aya Vision, Cohere2 Vision)."""
 
-    def follows(self, talk: "Conversation") -> bool:
+    def follows(self, talk: Conversation) -> bool:
         # What is computed again as one call has each image and each placeholder in it.
         return not self._misplaces_windows or not (talk.has_later_items or talk.has_placeholder)
 

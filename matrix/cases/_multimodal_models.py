@@ -7,7 +7,7 @@ with a token of text between two items, and rows with fewer of them have padding
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,6 +15,7 @@ from ._decoder import Decoder, generator
 from ._media_decoder import (
     _SIDE,
     PLACEHOLDER,
+    Conversation,
     FramesDecoder,
     MediaDecoder,
     PatchesDecoder,
@@ -23,9 +24,6 @@ from ._media_decoder import (
     WindowedDecoder,
 )
 from .causal_lm import SHARED, SHORT, SIZES
-
-if TYPE_CHECKING:
-    from ._conversations import Conversation
 
 _VISION: Mapping[str, Any] = {
     "hidden_size": 32,
@@ -125,7 +123,7 @@ class OnevisionDecoder(TiledDecoder):
         """Whether the model of this release takes images of a row with several as they are."""
         return "batch_num_images" in inspect.signature(self.model.forward).parameters
 
-    def follows(self, talk: "Conversation") -> bool:
+    def follows(self, talk: Conversation) -> bool:
         is_mixed = any(1 in call and max(call) > 1 for call in talk.calls if isinstance(call, tuple))
         return super().follows(talk) and not (is_mixed and self.has_whole_images and self._packs_flat())
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import exportcompat
-from exportcompat import matrix, patches, registry
+from exportcompat import patches, registry
 
 from ._normal_form import OPEN, NormalForm, entries, normal_form
 from ._source_tree import Definition, SourceTree
@@ -17,8 +17,9 @@ from ._source_tree import Definition, SourceTree
 @lru_cache(maxsize=1)
 def own_source() -> SourceTree:
     """Return the source of the package that is running."""
-    packages = (exportcompat, matrix, patches, registry)
-    return SourceTree({package.__name__: Path(package.__path__[0]) for package in packages})
+    packages = (exportcompat, patches, registry)
+    folders = {package.__name__: Path(package.__path__[0]) for package in packages}
+    return SourceTree({**folders, "exportcompat.matrix": Path(__file__).parents[1]})
 
 
 @dataclass(frozen=True)
