@@ -54,14 +54,14 @@ def preserved(model: Any) -> Iterator[None]:
 
 
 def _states(model: Any) -> list[_State]:
-    return [(module, dict(vars(module)), _tables(module)) for module in getattr(model, "modules", list)()]
+    return [(module, dict(module.__dict__), _tables(module)) for module in getattr(model, "modules", list)()]
 
 
 def _give_back_all(states: list[_State]) -> None:
     for module, attributes, tables in states:
-        give_back(vars(module), attributes)
+        give_back(module.__dict__, attributes)
         for name, before in tables.items():
-            table = vars(module)[name]
+            table = module.__dict__[name]
             table.clear()
             table.update(before)
 
@@ -69,11 +69,11 @@ def _give_back_all(states: list[_State]) -> None:
 def _give_back_tensors(states: list[_State]) -> None:
     """Give back what has become another tensor, as an attribute or in a table, and leave the rest as it is."""
     for module, attributes, tables in states:
-        names = _new_tensors(vars(module), attributes)
-        now = {name: value for name, value in vars(module).items() if name not in names}
-        give_back(vars(module), {**now, **{name: attributes[name] for name in names & attributes.keys()}})
+        names = _new_tensors(module.__dict__, attributes)
+        now = {name: value for name, value in module.__dict__.items() if name not in names}
+        give_back(module.__dict__, {**now, **{name: attributes[name] for name in names & attributes.keys()}})
         for name, before in tables.items():
-            table = vars(module)[name]
+            table = module.__dict__[name]
             if isinstance(before, dict) and isinstance(table, dict) and _new_tensors(table, before):
                 table.clear()
                 table.update(before)
@@ -86,7 +86,7 @@ def _new_tensors(after: dict[str, Any], before: dict[str, Any]) -> set[str]:
 
 
 def _tables(module: Any) -> dict[str, Any]:
-    return {name: value.copy() for name, value in vars(module).items() if type(value) in _TABLES}
+    return {name: value.copy() for name, value in module.__dict__.items() if type(value) in _TABLES}
 
 
 def give_back(namespace: dict[str, Any], before: dict[str, Any]) -> None:
