@@ -17,12 +17,12 @@ def patch_rotary_forward(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return the rotary `forward` made to pick its scale in the graph, without the buffers that upstream updates."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
-    from ._rotary_both_branches import with_both_answers
+    from ._rotary_both_branches import patch_rotary_forward as patch_both_branches
 
     undecorated: Any = original
     while "dynamic_frequency_update" not in undecorated.__code__.co_freevars:
         undecorated = undecorated.__wrapped__
-    in_graph = with_both_answers(undecorated.__wrapped__)
+    in_graph = patch_both_branches(undecorated.__wrapped__)
 
     def forward(self: Any, x: Any, position_ids: Any = None) -> Any:
         return (in_graph if is_traced(position_ids) else original)(self, x, position_ids)
