@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ._case import Case, call
+from ._case import COMPARE_DECODER, Case, call
 
 SIZES: Mapping[str, Any] = {
     "vocab_size": 128,
@@ -468,7 +468,7 @@ def _model(name: str, attention: str | None) -> Case:
         everywhere=name in _EVERYWHERE,
         telling=is_default and name in _REPRESENTATIVE,
         slow_without=_SLOW.get(name, ()),
-        **({"compare": _BEYOND} if name in CHUNKED else {}),
+        compare=_BEYOND if name in CHUNKED else COMPARE_DECODER,
     )
 
 

@@ -103,14 +103,16 @@ class InputMaker:
         if not self._task.generates or placeholder(self._model) is None:
             count = len(media.get("images") or media.get("audio") or [0])
             prompts = [self._given.prompt or _PROMPT] * count
-            return processor(text=prompts, **media, padding=True, return_tensors="pt")
+            batch: Mapping[str, Any] = processor(text=prompts, **media, padding=True, return_tensors="pt")
+            return batch
         # One text with one image, unless the caller has more of them.
         media = {
             name: value[: self._count(name)] if isinstance(value, list) else value for name, value in media.items()
         }
         counts = {kind: len(media["images" if kind == "image" else "audio"]) for kind in kinds}
         prompt = self._chat(processor, counts)
-        return processor(text=[prompt], **media, return_tensors="pt")
+        one: Mapping[str, Any] = processor(text=[prompt], **media, return_tensors="pt")
+        return one
 
     def _count(self, name: str) -> int:
         return max(1, len(self._given.images if name == "images" else self._given.sounds))
@@ -252,7 +254,8 @@ class InputMaker:
             )
         made = getattr(made, "pooler_output", made)
         parts = made if isinstance(made, (list, tuple)) else [made]
-        return sum(part.numel() for part in parts if hasattr(part, "numel")) // int(width)
+        count: int = sum(part.numel() for part in parts if hasattr(part, "numel")) // int(width)
+        return count
 
     def _known(self, call: Mapping[str, Any]) -> Call:
         return {name: value for name, value in call.items() if name in self._names and hasattr(value, "shape")}
