@@ -190,7 +190,7 @@ def test_only_packaging_is_required(core_metadata: email.message.Message) -> Non
 
 
 def test_the_extras(core_metadata: email.message.Message) -> None:
-    assert {"torch", "transformers", "onnx", "all"} <= set(core_metadata.get_all("Provides-Extra", []))
+    assert {"torch", "transformers", "onnx", "media", "all"} <= set(core_metadata.get_all("Provides-Extra", []))
 
 
 def test_the_changelog_begins_with_this_version(core_metadata: email.message.Message) -> None:
