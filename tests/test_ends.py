@@ -224,7 +224,7 @@ def test_an_answer_is_as_old_as_its_spec(
     asked: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     BisectionRuns(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
-    monkeypatch.setattr(_probes, "_digest", lambda _: "changed")
+    monkeypatch.setattr(_probes, "_code", lambda *_: "changed")
     BisectionRuns(tmp_path, tmp_path).ask(SPEC, "llama", VERSIONS)
     assert len(asked) == 4
 

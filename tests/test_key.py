@@ -8,6 +8,7 @@ import pytest
 
 from exportcompat.matrix.cases import CASES, call
 from exportcompat.matrix.store import _result_key, key
+from exportcompat.matrix.store._dependencies import own_source
 from exportcompat.patches import default_registry
 from exportcompat.registry import PatchingSpec
 
@@ -25,7 +26,7 @@ def change(monkeypatch: pytest.MonkeyPatch) -> Change:
 
     def change(module: str, old: str, new: str) -> None:
         module = f"exportcompat.{module}"
-        tree = _result_key.own_source()
+        tree = own_source()
         path = tree.path(module)
         assert path is not None
         text = path.read_text("utf-8")
@@ -156,7 +157,7 @@ def test_versions_and_cases_do() -> None:
     before = key(LLAMA, VERSIONS, ROW)
     assert before == key(LLAMA, dict(reversed(VERSIONS.items())), ROW)
     for unimportant in ({"title": "Another title"}, {"everywhere": False}, {"shown": False}):
-        assert before == key(dataclasses.replace(LLAMA, **unimportant), VERSIONS, ROW)  # type: ignore[arg-type]
+        assert before == key(dataclasses.replace(LLAMA, **unimportant), VERSIONS, ROW)
     assert before != key(LLAMA, {**VERSIONS, "torch": "2.14.0"}, ROW)
     others = [CASES["tiny_gpt"], CASES["llama_eager"], dataclasses.replace(LLAMA, exclude=("rotary",))]
     others.append(dataclasses.replace(LLAMA, make=call("_causal_lm_models:make_own_cache", "llama", None)))

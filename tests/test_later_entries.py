@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -65,7 +65,7 @@ def registry(user: Any, make_spec: MakeSpec) -> Registry:
 
 
 @pytest.fixture
-def resolved(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def resolved(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return a list that gets one more item whenever an entry looks for its places."""
     found: list[Any] = []
     resolve = _Entry._resolve
@@ -135,7 +135,7 @@ def test_what_the_factories_import_is_no_change(
                 assert user.f(1) == ("patched", 1)
         assert len(resolved) == count, name
     with apply_patches(registry=registry):
-        assert sys.modules["fakeuser"].f(1) == ("patched", 1)  # type: ignore[attr-defined]
+        assert sys.modules["fakeuser"].f(1) == ("patched", 1)
 
 
 def test_what_was_asked_for_is_part_of_what_is_known(fakepkg: Any, user: Any, registry: Registry) -> None:
@@ -317,6 +317,6 @@ def test_objects_in_place_of_modules_that_cannot_be_compared(
         __hash__ = None  # type: ignore[assignment]
 
     for _ in range(2):
-        monkeypatch.setitem(sys.modules, "odd", Odd())  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, "odd", Odd())
         with apply_patches(registry=registry):
             assert fakepkg.g(1) == ("patched", -1)

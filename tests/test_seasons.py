@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from exportcompat._drift._package_index import File, offered
+from exportcompat.matrix._files import parse_toml
+from exportcompat.matrix.cases import chosen
 from exportcompat.matrix.runs import _cell, _driver, _matrix
 from exportcompat.matrix.runs._environments import Environments
 from exportcompat.matrix.runs._season_results import linear_problem, result_path
@@ -127,7 +129,7 @@ def test_the_seasons_are_written_behind_the_table_and_replaced(index: dict[str, 
     assert lines[0].startswith("2.6: transformers 4.48.3, 4.44.2; torch 2.6.0, onnxscript 0.2.1, onnx 1.17.0")
     first = table.read_text("utf-8")
     assert first.startswith(TABLE)
-    rows = _find_seasons.parse_toml(first)["seasons"]
+    rows = parse_toml(first)["seasons"]
     assert [row["name"] for row in rows] == ["2.6", "2.7"]
     assert (rows[0]["python"], str(rows[0]["until"])) == ("3.11", "2025-02-28")
     index["onnx"].append(wheel("onnx", "1.17.1", "2025-02-01"))
@@ -219,14 +221,14 @@ def test_the_environment_of_a_season_has_its_pins(
         return "python"
 
     @contextmanager
-    def process(_: str, cases: Sequence[Any], __: Any, season: str) -> Iterable[Iterable[str]]:
+    def process(_: str, cases: Sequence[Any], __: Any, season: str) -> Iterator[Iterable[str]]:
         begun.append(season)
         yield [f"native {case.name}" for case in cases]
 
     monkeypatch.setattr(Environments, "python", python)
     monkeypatch.setattr(_driver, "cell_process", process)
     tasks = [_driver.plan_task(cell, [], _driver.Options(arguments.results, 1, False)) for cell in season_cells("2.6")]
-    (case,) = _cell.chosen([ANYWHERE])
+    (case,) = chosen([ANYWHERE])
     tasks = [_driver.Task(task.cell, [case], [case]) for task in tasks]
     _driver.run_tasks(tasks, Environments(arguments.folder, None), _driver.Options(arguments.results, 1, False))
     assert made == [cell.pins for cell in season_cells("2.6")]

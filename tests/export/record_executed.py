@@ -46,7 +46,7 @@ def main(name: str) -> None:
 
     builtins.called = CALLED.add  # type: ignore[attr-defined]
     sys.dont_write_bytecode = True
-    sys.meta_path.insert(0, Finder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Finder())
     from exportcompat.matrix.cases import CASES
     from exportcompat.matrix.checks import check_case
     from exportcompat.patches import default_registry

@@ -7,6 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch import nn
+
 from exportcompat.patches.torch_onnx.index_put import index_put, patch_decomposition_table
 
 
@@ -58,7 +60,7 @@ def test_booleans_are_left_alone(index: Any) -> None:
     assert index_put(torch.zeros(2), [None], torch.ones(2)) is NotImplemented
 
 
-class Router(torch.nn.Module):  # type: ignore[misc]
+class Router(nn.Module):  # type: ignore[misc,unused-ignore]
     """Writes to places of which the number is that of the tokens."""
 
     def forward(self, x: Any, rows: Any, columns: Any) -> Any:

@@ -6,10 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch import nn
+
 from exportcompat.patches.torch_onnx_inferred_sizes import patch_type_promotion
 
 
-class Heads(torch.nn.Module):  # type: ignore[misc]
+class Heads(nn.Module):  # type: ignore[misc,unused-ignore]
     """Splits what each image has into heads, and joins all of it."""
 
     def forward(self, x: Any) -> tuple[Any, Any]:
@@ -20,7 +22,7 @@ class Heads(torch.nn.Module):  # type: ignore[misc]
 def test_known_sizes_are_written() -> None:
     images = {0: torch.export.Dim.DYNAMIC}
     program = torch.export.export(Heads(), (torch.randn(2, 5, 32),), dynamic_shapes=(images,))
-    passed = []
+    passed: list[Any] = []
     patch_type_promotion(passed.append)(program.graph_module)
     assert passed == [program.graph_module]
     views = [node for node in program.graph.nodes if node.target is torch.ops.aten.view.default]

@@ -15,12 +15,13 @@ from exportcompat._observer._record import Part, Record
 
 
 def test_floats_are_cast_and_integers_are_not() -> None:
-    given = {
+    given: dict[str, Any] = {
         "pixel_values": torch.ones(1, 3),
         "input_ids": torch.ones(1, 3, dtype=torch.int64),
         "masks": [torch.ones(1)],
     }
-    (found,) = cast_inputs([given], "float16")
+    cast: Any = cast_inputs([given], "float16")
+    (found,) = cast
     assert [found["pixel_values"].dtype, found["masks"][0].dtype, found["input_ids"].dtype] == [
         torch.float16,
         torch.float16,

@@ -85,7 +85,7 @@ def test_a_text_alone_has_no_placeholders_of_images(tmp_path: Path) -> None:
     observer = InputObserver()
     with observer(Sum()) as watching:
         watching._model(tokens)
-    decoder = TextOnlyDecoder(OnnxFile(path), ["logits"], config, *observer._aligned())
+    decoder = TextOnlyDecoder(OnnxFile(path), ["logits"], config, *observer._aligned(), lambda _: None)
     assert decoder({"input_ids": tokens}, {})[0][..., 0].tolist() == [[4, 4, 5]]
     assert tokens.tolist() == [[4, 4, 5]]
 

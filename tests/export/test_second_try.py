@@ -7,10 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="modules are torch's")
 
+from torch import nn
+
 from exportcompat.patches.toolkit.module_state import kept_for_next_try, kept_through
 
 
-class Storing(torch.nn.Module):
+class Storing(nn.Module):  # type: ignore[misc,unused-ignore]
     """Stores a tensor, a number and a hook."""
 
     def __init__(self) -> None:
