@@ -3,8 +3,10 @@
 Symptom: `No ONNX function found for transformers.grouped_mm_fallback` (or `aten._grouped_mm`): Mixtral, Qwen-MoE,
 gpt-oss and every other model with experts, since 5.x takes "grouped_mm" by default.
 Cause: tokens are sorted by expert, and each expert multiplies the rows between two offsets. How many there are is data.
-What is done: while it is traced, each expert multiplies all rows, with those of others set to 0, and the products
-are added. The result is the same. It costs as many products as there are experts, and no memory for copies of weights.
+What is done: while they are traced, the experts are the turns of a `scan` (see `_expert_scan`). The graph has one body
+for all of them, and each turn multiplies the rows of its expert alone, so that a call costs what it costs in eager.
+Where torch cannot export that, each expert multiplies all rows, with those of others set to 0, and the products are
+added: as many products of all rows as there are experts, and nodes for each.
 5.0 and 5.1 take another way with a torch that has no grouped product, before 2.9.
 Can go: when ONNX has a grouped product, or transformers an implementation without one and without a loop over data.
 """
@@ -89,10 +91,21 @@ SPECS = (
         id="experts-grouped-matmul",
         targets=("transformers.integrations.moe:_grouped_mm",),
         replacement=f"{__name__}:patch_grouped_mm",
-        requires=("transformers>=5.2", "torch>=2.6"),
+        requires=("transformers>=5.2", "torch>=2.6,<2.13"),
         defect=(r"grouped_mm\(",),
         reason=_REASON,
         upstream=(_UPSTREAM.format("v5.23.0"),),
+        proofs=("mixtral", "gpt_oss"),
+        kind="wrap",
+    ),
+    PatchingSpec(
+        id="experts-grouped-matmul",
+        targets=("transformers.integrations.moe:ALL_EXPERTS_FUNCTIONS[grouped_mm]",),
+        replacement="exportcompat.patches.experts._expert_scan:patch_grouped_mm_experts_forward",
+        requires=("transformers>=5.2", "torch>=2.13"),
+        defect=(r"_grouped_linear\(",),
+        reason=_REASON,
+        upstream=(_UPSTREAM.format("v5.24.0"),),
         proofs=("mixtral", "gpt_oss"),
         kind="wrap",
     ),
