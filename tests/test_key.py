@@ -148,7 +148,11 @@ def test_of_a_spec_that_was_not_used_only_the_factory_counts(change: Change) -> 
 
 def test_comments_texts_and_ranges_do_not(change: Change) -> None:
     before = key(LLAMA, VERSIONS, ROW)
-    change("patches.torch_onnx.sdpa_masked_rows", "SPECS = (", "# A reason.\n\nSPECS = (\n    # One more.\n")
+    change(
+        "patches.torch_onnx.sdpa_masked_rows",
+        "SPECS = variants(",
+        "# A reason.\n\nSPECS = variants(\n    # One more.\n",
+    )
     change("patches.toolkit.tracing", "Say whether", "Tell whether")
     assert key(LLAMA, VERSIONS, ROW) == before
 
