@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from exportcompat.patches.torch_onnx_multiple_outputs import patch_match
+from exportcompat.patches.torch_onnx.multiple_outputs import patch_match
 
 onnx = pytest.importorskip("onnx")
 ir = pytest.importorskip("onnx_ir")

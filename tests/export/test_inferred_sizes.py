@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn
 
-from exportcompat.patches.torch_onnx_inferred_sizes import patch_type_promotion
+from exportcompat.patches.torch_onnx.inferred_sizes import patch_type_promotion
 
 
 class Heads(nn.Module):  # type: ignore[misc,unused-ignore]
