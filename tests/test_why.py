@@ -91,7 +91,7 @@ def test_a_file_that_does_not_say_what_was_installed_is_named(tmp_path: Path) ->
 
 
 def test_another_case_or_no_results_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(ExportCompatError, match="there is no case 'nobody'; cases: tiny_gpt, llama"):
+    with pytest.raises(ExportCompatError, match="there is no case 'nobody'; cases: tiny_gpt, stateful_gpt"):
         list(why(tmp_path, "nobody", "5.23.0", "2.13.0"))
     with pytest.raises(ExportCompatError, match="there are no results in"):
         list(why(tmp_path, "llama", "5.23.0", "2.13.0"))
