@@ -65,7 +65,7 @@ def write_seasons(table: Path, index: str | None) -> Iterator[str]:
         raise ExportCompatError(f"the table {table} cannot be read ({error}); give a file like axes.toml") from error
     found = list(find_seasons(index or configured_index()))
     kept = text.partition(f"\n{_HEAD}\n")[0].rstrip("\n")
-    edited = "\n".join([kept, "", _HEAD, *map(_lines, found), ""])
+    edited = "\n".join([kept, "", _HEAD, *map(_lines, found)])
     if {**parse_toml(edited), "seasons": None} != {**parse_toml(text), "seasons": None}:
         raise ExportCompatError(f"{table} has something behind the seasons, which would be lost; put it before them")
     write_text(table, edited)
