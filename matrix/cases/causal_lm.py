@@ -366,6 +366,11 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             "logits_mup_width_multiplier": 1.0,
         },
     ),
+    "doge": (
+        "Doge, dynamic window of 48",
+        "Doge",
+        {"vocab_size": 60_000, "keep_window_size": 48},
+    ),
     "jamba": (
         "Jamba, attention and Mamba layers, experts",
         "Jamba",
@@ -473,7 +478,8 @@ def _model(name: str, attention: str | None) -> Case:
 
 
 CASES = (
-    *(_model(name, attention) for attention in (None, "eager") for name in SETTINGS),
+    *(_model(name, attention) for attention in (None, "eager") for name in SETTINGS if name != "doge"),
+    Case("doge", SETTINGS["doge"][0], call("_doge_model:make_doge"), call(f"{_MODELS}:exists", "doge")),
     Case("llama_static", "Llama, cache of fixed size", call(f"{_MODELS}:make_static", "llama")),
     Case(
         "mistral_ring",

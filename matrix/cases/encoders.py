@@ -73,6 +73,15 @@ CASES = (
         has_model("mobilevit"),
         slow_without=("mobilevit-resize",),
     ),
+    *(
+        forward_case(
+            f"mobilenet_v{version}",
+            f"MobileNet v{version}, images of several sizes",
+            call(f"_mobilenet_models:make_mobilenet_v{version}"),
+            has_model(f"mobilenet_v{version}"),
+        )
+        for version in (1, 2)
+    ),
     forward_case(
         "beit",
         "BEiT, relative positions, images of several sizes",

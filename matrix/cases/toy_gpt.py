@@ -2,7 +2,7 @@
 
 from ._case import Case, call
 
-_MODELS = "_toy_gpt_models"
+_MODELS, _LIMITED = "_toy_gpt_models", "_toy_gpt_limited"
 
 
 def _variant(name: str, title: str) -> Case:
@@ -33,4 +33,18 @@ CASES = (
     _model("choosing", "that chooses between masks"),
     _model("hooking", "that installs a hook"),
     _model("retried", "that the second try captures"),
+    _model("repeating", "that repeats items by a size"),
+    _model("counting", "that makes a number of a size"),
+    *(
+        Case(
+            f"{name}_gpt",
+            f"tiny GPT with a limit that {what} must tell",
+            call(f"{_LIMITED}:make_limited_gpt"),
+            write=call(f"{_LIMITED}:{write}"),
+        )
+        for name, what, write in (
+            ("limited_capture", "a capture", "capture_told"),
+            ("limited", "an export", "export_told"),
+        )
+    ),
 )

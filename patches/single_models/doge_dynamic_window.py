@@ -52,7 +52,7 @@ SPECS = (
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/doge/modeling_doge.py",
         ),
-        proofs=(),
+        proofs=("doge",),
         defect=(r"attn_mask\.shape\[-1\] > keep_window_size",),
         kind="wrap",
     ),

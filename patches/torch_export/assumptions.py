@@ -86,7 +86,7 @@ SPECS = (
         requires=("torch>=2.6",),
         reason="What a model asks of a dynamic size is answered from the sample, and nothing says so: silently wrong.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/fx/experimental/symbolic_shapes.py",),
-        proofs=(),
+        proofs=("limited_capture_gpt",),
         kind="wrap",
     ),
     PatchingSpec(
@@ -96,7 +96,7 @@ SPECS = (
         requires=("torch>=2.6",),
         reason="What was decided about a dynamic size is not said in terms of the axes of the file: silently wrong.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_compat.py",),
-        proofs=(),
+        proofs=("limited_gpt",),
         kind="wrap",
     ),
 )

@@ -38,7 +38,7 @@ SPECS = (
             "https://github.com/pytorch/pytorch/blob/v2.13.0/torch/__init__.py",
             "https://github.com/fabio-sim/Depth-Anything-ONNX/issues/14",
         ),
-        proofs=(),
+        proofs=("counting_gpt",),
         kind="wrap",
     ),
 )

@@ -37,7 +37,7 @@ SPECS = (
             "https://github.com/microsoft/onnxscript/blob/main/onnxscript/function_libs/torch_lib/ops/core.py",
             "https://github.com/facebookresearch/sam2/issues/702",
         ),
-        proofs=(),
+        proofs=("repeating_gpt",),
         kind="wrap",
     ),
 )

@@ -57,7 +57,7 @@ SPECS = (
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/mobilenet_v2/modeling_mobilenet_v2.py",
         ),
-        proofs=(),
+        proofs=("mobilenet_v1", "mobilenet_v2"),
         defect=(r"in_height % stride_height",),
         kind="wrap",
     ),
