@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ._case import COMPARE_DECODER, Case, call
+from ._case import COMPARE_DECODER, Case, call, has_model
 
 SIZES: Mapping[str, Any] = {
     "vocab_size": 128,
@@ -369,7 +369,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "doge": (
         "Doge, dynamic window of 48",
         "Doge",
-        {"vocab_size": 60_000, "keep_window_size": 48},
+        {"vocab_size": 60_000, "keep_window_size": 16},
     ),
     "jamba": (
         "Jamba, attention and Mamba layers, experts",
@@ -515,6 +515,7 @@ CASES = (
         call(f"{_MODELS}:exists", "lfm2"),
         compare=_UNPADDED,
     ),
+    Case("git", "GIT, texts alone", call("_git_model:make_git"), has_model("git")),
     Case(
         "deepseek_v4",
         "DeepSeek-V4, windows of 2 and 3 tokens, 4 experts, calls without padding",

@@ -73,7 +73,7 @@ SPECS = (
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/git/modeling_git.py",
         ),
-        proofs=(),
+        proofs=("git",),
         kind="wrap",
     ),
 )
