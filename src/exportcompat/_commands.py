@@ -44,7 +44,7 @@ def add_export(commands: Any) -> argparse.ArgumentParser:
         "--external-data",
         choices=("auto", "always", "never"),
         default="auto",
-        help="put the weights into a second file; auto: from 2 GB on",
+        help="put the weights into a second file; auto: from 128 MB on",
     )
     parser.add_argument("--no-verify", action="store_true", help="do not compare with eager")
     parser.add_argument("--traceback", action="store_true", help="show the whole error of an export that fails")

@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers", reason="the cases are models 
 onnx = pytest.importorskip("onnx", reason="the file is read")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
-from exportcompat import ExportCompatError, Exported, export
+from exportcompat import ExportCompatError, Exported, _finish, export
 from exportcompat._session import OnnxFile
 from exportcompat.matrix._cases import find_case
 from exportcompat.matrix._state import State
@@ -108,6 +108,16 @@ def graph_text(path: Path) -> bytes:
         graphs += [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
     text: bytes = model.SerializeToString(deterministic=True)
     return text
+
+
+def test_weights_of_some_size_are_external(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, weights = find_case("llama").decoder().model, 4 * 10**4
+    assert weights < sum(item.nbytes for item in model.parameters()) < _finish.IN_FILE
+    for limit, files in ((_finish.IN_FILE, ["m.onnx"]), (weights, ["m.onnx", "m.onnx.data"])):
+        monkeypatch.setattr(_finish, "IN_FILE", limit)
+        folder = tmp_path / str(limit)
+        export(model, INPUTS, folder / "m.onnx", verify=False)
+        assert sorted(item.name for item in folder.iterdir()) == files
 
 
 def test_external_data_and_opset(tmp_path: Path) -> None:
