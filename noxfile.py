@@ -127,6 +127,13 @@ def bench_tiny_gpt(session: nox.Session) -> None:
     run_python(session, "benchmarks/tiny_gpt.py", *(session.posargs or ["--plot", "docs/tiny_gpt.png"]))
 
 
+@nox.session
+def bench_growth(session: nox.Session) -> None:
+    """Draw what entries, exports and experts cost against their size; arguments go to benchmarks/growth.py."""
+    install(session, TRANSFORMERS[0], "matplotlib")
+    run_python(session, "benchmarks/growth.py", *(session.posargs or ["--docs", "docs"]))
+
+
 def probe(session: nox.Session, command: str, folder: str, *packages: str) -> None:
     """Run a command that makes environments of its own, in a folder that is kept."""
     wheel = build(session)

@@ -1,6 +1,5 @@
 """onnxscript's matcher asks whether a node can be the first of a pattern before it looks at the graph."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,14 +11,13 @@ ir = pytest.importorskip("onnx_ir")
 matcher = pytest.importorskip("onnxscript.rewriter._matcher").SimplePatternMatcher
 rewriter = pytest.importorskip("onnxscript.rewriter")
 
-HALVES = ("rest = Slice(x, four, eight, last)\n  first = Slice(x, zero, four, last)", "first, rest")
+HALVES = ["rest = Slice(x, four, eight, last)", "first = Slice(x, zero, four, last)"]
 """The second half comes first, which is the order in which the two become one `Split`."""
 
 
 def model(order: int, relus: int) -> Any:
     """Return a model that cuts its input into halves, in one order or the other, after a chain of `Relu`."""
-    lines, outputs = HALVES
-    cuts = "\n  ".join(lines.split("\n  ")[:: 1 - 2 * order])
+    cuts = "\n  ".join(HALVES[:: 1 - 2 * order])
     chain = "\n  ".join(f"r{index} = Relu(r{index - 1})" if index else "r0 = Relu(y)" for index in range(relus))
     text = f"""<ir_version: 10, opset_import: ["" : 20]>
 agraph (float[2, 8] x, float[2] y) => (float[2, 4] first, float[2, 4] rest, float[2] r{relus - 1})
@@ -28,12 +26,11 @@ agraph (float[2, 8] x, float[2] y) => (float[2, 4] first, float[2, 4] rest, floa
   {chain}
   {cuts}
 }}"""
-    assert outputs
     return ir.from_onnx_text(text)
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the operators of the nodes for which the whole graph was looked at."""
     found: list[str] = []
     original = matcher.match
@@ -44,14 +41,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return original(self, model, graph, node, **kwargs)
 
     monkeypatch.setattr(matcher, "match", noted)
-    return iter([found])
+    return found
 
 
 @pytest.mark.parametrize(("order", "operators"), [(0, ["Split"]), (1, ["Slice", "Slice"])])
 def test_the_same_is_rewritten(
-    monkeypatch: pytest.MonkeyPatch, calls: Iterator[list[str]], order: int, operators: list[str]
+    monkeypatch: pytest.MonkeyPatch, looked_at: list[str], order: int, operators: list[str]
 ) -> None:
-    (looked_at,) = calls
     before = rewriter.rewrite(model(order, 6))
     assert looked_at.count("Relu") == 6
     looked_at.clear()

@@ -12,6 +12,7 @@ onnx = pytest.importorskip("onnx", reason="the file is read")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import ExportCompatError, Exported, export
+from exportcompat._exporter import _onnx_program
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.matrix.checks._restoration import Snapshot
@@ -108,6 +109,16 @@ def graph_text(path: Path) -> bytes:
         graphs += [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
     text: bytes = model.SerializeToString(deterministic=True)
     return text
+
+
+def test_weights_of_some_size_are_external(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, weights = find_case("llama").decoder().model, 4 * 10**4
+    assert weights < sum(item.nbytes for item in model.parameters()) < _finish.IN_FILE
+    for limit, files in ((_onnx_program.IN_FILE, ["m.onnx"]), (weights, ["m.onnx", "m.onnx.data"])):
+        monkeypatch.setattr(_onnx_program, "IN_FILE", limit)
+        folder = tmp_path / str(limit)
+        export(model, INPUTS, folder / "m.onnx", verify=False)
+        assert sorted(item.name for item in folder.iterdir()) == files
 
 
 def test_external_data_and_opset(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def add_export(commands: Any) -> argparse.ArgumentParser:
         "--external-data",
         choices=("auto", "always", "never"),
         default="auto",
-        help="put the weights into a second file; auto: from 2 GB on",
+        help="put the weights into a second file; auto: from 128 MB on",
     )
     parser.add_argument(
         "--layout",

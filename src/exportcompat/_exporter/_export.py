@@ -46,7 +46,7 @@ def export(
             encoder-decoder it is a folder.
         opset: version of ONNX's operators; None for the default of torch.
         dtype: `"float32"`, `"float16"` or `"bfloat16"`: export a copy of the model in it. Takes inputs, no observer.
-        external_data: write the weights to a second file; None does so from 2 GB on.
+        external_data: write the weights to a second file; None does so from 128 MB on.
         generate: see `observe`.
         tokenizer: saved to the folder.
         about: further facts for the file's `metadata_props`, under `exportcompat.<key>`.

@@ -15,6 +15,8 @@ from exportcompat._version import __version__
 from exportcompat.registry import PACKAGES, Assumption, ExportCompatError, PatchReport, installed_version
 
 _SUMS = {f"{left} + {right}" for left, right in ((PAST, SEQUENCE), (SEQUENCE, PAST))}
+IN_FILE = 128 * 2**20
+"""Bytes of weights that are written into the file itself; a protobuf is there three times while it is made and read."""
 
 
 def metadata(
@@ -100,12 +102,14 @@ def save(program: Any, path: Path, facts: Mapping[str, str], external_data: bool
         program: a `torch.onnx.ONNXProgram`.
         path: where to; what is there is replaced once the new file is complete.
         facts: for `metadata_props`.
-        external_data: None for weights in the file unless they have 2 GB, which a protobuf cannot hold.
+        external_data: None for weights in the file unless they have more than `IN_FILE` bytes.
 
     Raises:
         ExportCompatError: the folder cannot be written to.
     """
     program.model.metadata_props.update(facts)
+    if external_data is None:
+        external_data = sum(item.const_value.nbytes for item in program.model.graph.initializers.values()) > IN_FILE
     with _staged(path) as folder:
         program.save(str(folder / path.name), external_data=external_data)
 
