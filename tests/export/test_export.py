@@ -113,7 +113,7 @@ def graph_text(path: Path) -> bytes:
 
 def test_weights_of_some_size_are_external(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, weights = find_case("llama").decoder().model, 4 * 10**4
-    assert weights < sum(item.nbytes for item in model.parameters()) < _finish.IN_FILE
+    assert weights < sum(item.nbytes for item in model.parameters()) < _onnx_program.IN_FILE
     for limit, files in ((_onnx_program.IN_FILE, ["m.onnx"]), (weights, ["m.onnx", "m.onnx.data"])):
         monkeypatch.setattr(_onnx_program, "IN_FILE", limit)
         folder = tmp_path / str(limit)
