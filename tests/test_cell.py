@@ -266,7 +266,7 @@ def both(case):
     time.sleep(60 if case.name == "llama" else 0)
     return {"state": "patched", "problems": [], "used": [], "modules": []}
 
-_worker_pool.both, _worker_pool._preload = both, lambda: None
+_worker_pool.check_case, _worker_pool._preload = both, lambda: None
 _cell.run_cell(Path(sys.argv[1]), ["tiny_gpt", "llama"], jobs=1, fresh=False)
 """
 

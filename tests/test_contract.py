@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exportcompat import DriftWarning, apply_patches, plan
-from exportcompat.registry import RestoreError
+from exportcompat.registry import PACKAGES, RestoreError
 from exportcompat.registry._scope import ENGINE
 from exportcompat.registry._slots import AttributeSlot, ItemSlot, PytreeSlot, Slot
 
@@ -87,7 +87,7 @@ def test_some_specs_apply() -> None:
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda item: f"{item.spec.id}:{item.spec.requires[0]}")
 def test_every_decision_has_a_reason(decision: Any) -> None:
-    versions = [f"{name} " for name in ("torch", "transformers")]
+    versions = [f"{name} " for name in PACKAGES]
     assert any(name in decision.reason for name in versions)
     assert (" is not in " in decision.reason or "is not installed" in decision.reason) is not decision.applies
 

@@ -35,7 +35,7 @@ SPECS = (
         id="phimoe-rotary-scale",
         targets=("transformers.models.phimoe.modeling_phimoe:PhimoeRotaryEmbedding.forward",),
         replacement=f"{__name__}:patch_rotary_forward",
-        requires=("transformers>=5.21", "torch>=2.6"),
+        requires=("transformers>=5.24", "torch>=2.6"),
         reason="PhiMoE picks the scale of cosines by an if on the length of the text: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/phimoe/modeling_phimoe.py",

@@ -68,7 +68,7 @@ SPECS = (
         id="git-mask-length",
         targets=("transformers.models.git.modeling_git:GitModel.forward",),
         replacement=f"{__name__}:patch_git_forward",
-        requires=("transformers>=5.0", "torch>=2.6"),
+        requires=("transformers>=5.24", "torch>=2.6"),
         reason="The mask is widened for images whether the cache is empty or not: wrong numbers with padding.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/git/modeling_git.py",
