@@ -369,7 +369,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "doge": (
         "Doge, dynamic window of 48",
         "Doge",
-        {"vocab_size": 60_000, "keep_window_size": 16},
+        {"vocab_size": 60_000, "keep_window_size": 37},
     ),
     "jamba": (
         "Jamba, attention and Mamba layers, experts",
