@@ -264,7 +264,8 @@ class TestPublicNames:
 
     def test_are_sorted_and_named_once(self, name: str) -> None:
         public = importlib.import_module(name).__all__
-        assert public == sorted(set(public))
+        # As the linter has them: constants, classes, functions.
+        assert public == sorted(set(public), key=lambda name: (not name.isupper(), name))
 
     def test_are_no_private_modules(self, name: str) -> None:
         package = importlib.import_module(name)
