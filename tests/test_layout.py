@@ -5,7 +5,6 @@ import graphlib
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 
@@ -241,10 +240,3 @@ def _modules() -> list[str]:
 def _module(definer: str) -> str:
     path = Path(definer.rpartition(":")[0])
     return f"{path.parent.name}.{path.stem}"
-
-
-def _record(spec: object) -> str:
-    """Return all fields of a record but where it is defined; of its replacement the name of the factory."""
-    values = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name != "definer"}  # type: ignore[arg-type]
-    values["replacement"] = values["replacement"].rpartition(":")[2]
-    return repr(values)

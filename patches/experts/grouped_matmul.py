@@ -14,7 +14,7 @@ Can go: when ONNX has a grouped product, or transformers an implementation witho
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
 
 def patch_grouped_mm(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,52 +72,35 @@ def _products(rows: Any, weights: Any, ends: Any) -> Any:
     return products
 
 
-_REASON = "Experts are multiplied in groups by an operator that ONNX does not have: no graph."
-_UPSTREAM = "https://github.com/huggingface/transformers/blob/{}/src/transformers/integrations/moe.py"
+_LINEAR = {
+    "targets": ("transformers.integrations.moe:_grouped_linear",),
+    "replacement": f"{__name__}:patch_grouped_linear",
+    "defect": (r"torch\._grouped_mm\(",),
+    "upstream": (source("integrations/moe.py", "v5.1.0"),),
+}
+_MM = {
+    "targets": ("transformers.integrations.moe:_grouped_mm",),
+    "replacement": f"{__name__}:patch_grouped_mm",
+    "defect": (r"grouped_mm\(",),
+}
+_SCAN = {
+    "targets": ("transformers.integrations.moe:ALL_EXPERTS_FUNCTIONS[grouped_mm]",),
+    "replacement": "exportcompat.patches.experts._expert_scan:patch_grouped_mm_experts_forward",
+    "defect": (r"_grouped_linear\(",),
+}
+_NEWEST = {"upstream": (source("integrations/moe.py", "v5.24.0"),)}
 
-SPECS = (
-    PatchingSpec(
-        id="experts-grouped-matmul",
-        targets=("transformers.integrations.moe:_grouped_linear",),
-        replacement=f"{__name__}:patch_grouped_linear",
-        requires=("transformers>=5.0,<5.2", "torch>=2.9"),
-        defect=(r"torch\._grouped_mm\(",),
-        reason=_REASON,
-        upstream=(_UPSTREAM.format("v5.1.0"),),
-        proofs=("mixtral", "gpt_oss"),
-        kind="wrap",
-    ),
-    PatchingSpec(
-        id="experts-grouped-matmul",
-        targets=("transformers.integrations.moe:_grouped_mm",),
-        replacement=f"{__name__}:patch_grouped_mm",
-        requires=("transformers>=5.2,<5.24", "torch>=2.6"),
-        defect=(r"grouped_mm\(",),
-        reason=_REASON,
-        upstream=(_UPSTREAM.format("v5.23.0"),),
-        proofs=("mixtral", "gpt_oss"),
-        kind="wrap",
-    ),
-    PatchingSpec(
-        id="experts-grouped-matmul",
-        targets=("transformers.integrations.moe:_grouped_mm",),
-        replacement=f"{__name__}:patch_grouped_mm",
-        requires=("transformers>=5.24", "torch>=2.6,<2.13"),
-        defect=(r"grouped_mm\(",),
-        reason=_REASON,
-        upstream=(_UPSTREAM.format("v5.24.0"),),
-        proofs=("mixtral", "gpt_oss"),
-        kind="wrap",
-    ),
-    PatchingSpec(
-        id="experts-grouped-matmul",
-        targets=("transformers.integrations.moe:ALL_EXPERTS_FUNCTIONS[grouped_mm]",),
-        replacement="exportcompat.patches.experts._expert_scan:patch_grouped_mm_experts_forward",
-        requires=("transformers>=5.24", "torch>=2.13"),
-        defect=(r"_grouped_linear\(",),
-        reason=_REASON,
-        upstream=(_UPSTREAM.format("v5.24.0"),),
-        proofs=("mixtral", "gpt_oss"),
-        kind="wrap",
-    ),
+SPECS = variants(
+    {
+        "id": "experts-grouped-matmul",
+        "reason": "Experts are multiplied in groups by an operator that ONNX does not have: no graph.",
+        "proofs": ("mixtral", "gpt_oss"),
+        "kind": "wrap",
+    },
+    {
+        ("transformers>=5.0,<5.2", "torch>=2.9"): _LINEAR,
+        ("transformers>=5.2,<5.24", "torch>=2.6"): {**_MM, "upstream": (source("integrations/moe.py", "v5.23.0"),)},
+        ("transformers>=5.24", "torch>=2.6,<2.13"): {**_MM, **_NEWEST},
+        ("transformers>=5.24", "torch>=2.13"): {**_SCAN, **_NEWEST},
+    },
 )
