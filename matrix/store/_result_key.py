@@ -18,6 +18,10 @@ _NODE = re.compile(r"pytree\((.+)\)")
 _MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")
 _NO_EXPORT = ("absent", "unsupported", "untested", "uninstallable")
 _CHECKS = ("exportcompat.matrix.checks._row:check_case", "exportcompat.matrix.checks._row:ablate")
+_RECORDS = tuple(
+    f"exportcompat.registry:{name}" for name in ("PatchingSpec", "Registry", "CompanionRule", "Fingerprints")
+)
+"""What the records of specs are made of: their methods do the work of a scope, which names them in annotations alone."""
 _RECORD = "exportcompat.matrix.cases._case:Case"
 _LED_TO = ("CASES", "SPECS", "find_case", "default_registry", "__getattr__", "__version__")
 """Names that lead to records and to definitions. What a record says is in the key, and a definition is followed."""
@@ -70,7 +74,7 @@ def _roots(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> d
     functions = tuple(item.function for item in _calls(case))
     found: dict[str, Root] = {"catalogue": ((_RECORD,), True, ()), "case": (functions, True, _picks(case))}
     if row["state"] not in _NO_EXPORT:
-        found["check"] = (_CHECKS, True, ())
+        found["check"] = ((*_CHECKS, *_RECORDS), True, ())
         for spec, is_called in _reached(row, versions):
             name = f"{spec.id} {spec.kind} {' '.join(spec.targets)}"
             found[name] = ((spec.replacement,), is_called, ())

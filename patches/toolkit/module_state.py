@@ -12,19 +12,24 @@ _TABLES = (dict, OrderedDict, set)
 _State = tuple[Any, dict[str, Any], dict[str, Any]]
 """A module, its attributes, and what its tables hold."""
 
-_IS_KEPT = ContextVar("_IS_KEPT", default=False)
-"""Whether a call around this one gives the state back."""
+_Left = list[list[_State]]
+"""What models had before tries that failed."""
+
+_LEFT: ContextVar[_Left | None] = ContextVar("_LEFT", default=None)
+"""What a call around this one gives back at its end, if there is such a call."""
 
 
 @contextmanager
-def kept_through(model: Any) -> Iterator[None]:
-    """Give a model its state back at the end, and let `kept_for_next_try` leave it alone until then."""
-    token = _IS_KEPT.set(True)
+def kept_through() -> Iterator[None]:
+    """Let `kept_for_next_try` leave a model alone after an error; give it back at the end what it had before."""
+    left: _Left = []
+    token = _LEFT.set(left)
     try:
-        with preserved(model):
-            yield
+        yield
     finally:
-        _IS_KEPT.reset(token)
+        _LEFT.reset(token)
+        for states in reversed(left):
+            _give_back_all(states)
 
 
 @contextmanager
@@ -33,11 +38,15 @@ def kept_for_next_try(model: Any) -> Iterator[None]:
 
     What is no tensor, such as hooks and the marks that they are there, the next try may need.
     """
-    states = _states(model)
+    states, left = _states(model), _LEFT.get()
     try:
         yield
     except BaseException:
-        (_give_back_tensors if _IS_KEPT.get() else _give_back_all)(states)
+        if left is None:
+            _give_back_all(states)
+        else:
+            _give_back_tensors(states)
+            left.append(states)
         raise
     else:
         _give_back_all(states)

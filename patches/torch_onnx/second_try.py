@@ -21,7 +21,7 @@ def patch_export(original: Callable[..., Any]) -> Callable[..., Any]:
     from exportcompat.patches.toolkit.module_state import kept_through
 
     def export(model: Any, *args: Any, **kwargs: Any) -> Any:
-        with kept_through(model):
+        with kept_through():
             return original(model, *args, **kwargs)
 
     return export

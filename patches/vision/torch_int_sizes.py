@@ -5,7 +5,8 @@ positions); or torch tries a slower way to capture the model, after a first that
 Cause: `torch_int(x)` is `int(x)` in every case that is not `torch.jit.trace`, and `int` of a symbolic size is the size
 of the sample.
 What is done: a symbolic size stays what it is, as it is whole already. In 4.44 BEiT calls `int` itself.
-Can go: when `torch_int` knows `torch.SymInt`.
+From torch 2.13 on `torch-export-size-numbers` does so wherever `int` is called.
+Can go: when `torch_int` knows `torch.SymInt`, or with torch 2.12.
 """
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ SPECS = (
         id="torch-int-sizes",
         targets=("imported(transformers.utils.generic:torch_int)",),
         replacement=f"{__name__}:patch_torch_int",
-        requires=("transformers>=4.45", "torch>=2.6"),
+        requires=("transformers>=4.45", "torch>=2.6,<2.13"),
         reason="`torch_int` makes a constant of a dynamic size: files for images of one size.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/utils/generic.py",),
         proofs=("beit",),

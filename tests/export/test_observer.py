@@ -171,7 +171,7 @@ def exported(model: Any, observer: InputObserver, folder: Path, **settings: Any)
 def test_an_exact_match_is_a_success(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="the file is run")
     model = Two()
-    observer = observed(model, (zeros(2, 3), zeros(2, 3)))
+    observer = observed(model, (torch.full((2, 3), 4.0), torch.ones(2, 3)))
     found = observer.check_discrepancies(exported(model, observer, tmp_path))
     assert [(row.absolute, row.share, row.success) for row in found] == [(0.0, 0.0, True)]
     assert found.success and found[0].torch_ms > 0 and found[0].onnx_ms > 0
@@ -356,7 +356,7 @@ def test_a_result_of_the_name_of_an_input_has_another(tmp_path: Path) -> None:
         def forward(self, x: Any, mask: Any) -> Any:
             return {"y": x * mask, "mask": mask[:, ::2]}
 
-    calls = [{"x": zeros(2, size), "mask": zeros(2, size)} for size in (5, 8)]
+    calls = [{"x": torch.ones(2, size), "mask": torch.ones(2, size)} for size in (5, 8)]
     made = export(Masked(), calls, tmp_path / "model.onnx")
     # ONNX Runtime loads no file with two values of one name.
     assert made.discrepancies is not None and made.discrepancies.success
@@ -373,9 +373,9 @@ def test_a_cache_beside_the_states_of_an_encoder_has_other_names_in_the_result(t
 
     calls = [
         {
-            "input_ids": zeros(2, size).long(),
-            "encoder_hidden_states": zeros(2, size + 3, 1),
-            "past_key_values": {"key": zeros(2, size + 1, 1)},
+            "input_ids": torch.ones(2, size, dtype=torch.long),
+            "encoder_hidden_states": torch.ones(2, size + 3, 1),
+            "past_key_values": {"key": torch.ones(2, size + 1, 1)},
         }
         for size in (5, 8)
     ]

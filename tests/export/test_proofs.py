@@ -15,6 +15,10 @@ PROOFS = own_proofs()
 """On an older release those that only it can show; `python -m exportcompat.matrix prove` runs all that apply."""
 
 
+COUNTED = {"torch-onnx-multiple-outputs": "tests/test_matcher.py"}
+"""Specs that change the cost of an export and not its result; a test of the file counts the work."""
+
+
 @pytest.mark.parametrize(("spec", "proof"), PROOFS, ids=[f"{spec.id}-{proof}" for spec, proof in PROOFS])
 def test_needed_and_enough(spec: PatchingSpec, proof: str) -> None:
     case, sample = parse_proof(proof)
@@ -29,6 +33,6 @@ def test_needed_and_enough(spec: PatchingSpec, proof: str) -> None:
 
 def test_every_spec_has_a_proof_that_exists() -> None:
     for spec in default_registry():
-        assert spec.proofs, f"{spec.id} has no proof"
+        assert bool(spec.proofs) != (spec.id in COUNTED), f"{spec.id} has no proof"
         for proof in spec.proofs:
             assert parse_proof(proof)[0].name in CASES

@@ -45,7 +45,7 @@ def failing(model: Any) -> None:
 def test_between_two_tries_only_new_tensors_go() -> None:
     model = Storing()
     table, before = model.table, held(model)
-    with kept_through(model):
+    with kept_through():
         failing(model)
         assert model.table is table
         assert not hasattr(model, "seen")
@@ -64,7 +64,7 @@ def test_a_single_try_leaves_nothing() -> None:
 def test_a_capture_that_succeeds_leaves_nothing_for_what_follows() -> None:
     model = Storing()
     before = held(model)
-    with kept_through(model):
+    with kept_through():
         with kept_for_next_try(model):
             model.store()
         assert held(model) == before
