@@ -21,7 +21,7 @@ _CHECKS = ("exportcompat.matrix.checks._row:check_case", "exportcompat.matrix.ch
 _RECORDS = tuple(
     f"exportcompat.registry:{name}" for name in ("PatchingSpec", "Registry", "CompanionRule", "Fingerprints")
 )
-"""What the records of specs are made of: their methods do the work of a scope, which names them in annotations alone."""
+"""What the records of specs are made of: their methods do the work of a scope, whose code does not make them."""
 _RECORD = "exportcompat.matrix.cases._case:Case"
 _LED_TO = ("CASES", "SPECS", "find_case", "default_registry", "__getattr__", "__version__")
 """Names that lead to records and to definitions. What a record says is in the key, and a definition is followed."""
