@@ -32,6 +32,7 @@ from ._signature import signature_mismatch
 from ._similar import did_you_mean
 from ._spec import Kind, PatchingSpec
 from ._targets import DecoratedTarget, Target, parse_target
+from ._unchanged import Unchanged
 from ._versions import Environment, Range, installed_version, parse_range
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "SpecError",
     "Target",
     "TargetError",
+    "Unchanged",
     "UnknownSpecError",
     "Use",
     "did_you_mean",

@@ -12,6 +12,7 @@ from ._errors import ConflictError, RestoreError
 from ._signature import mismatch
 from ._slots import AttributeSlot, Rewrap, Slot
 from ._spec import PatchingSpec
+from ._unchanged import Unchanged
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Replacement:
         original: what the factory was given.
         value: what is written.
         problem: why it does not fit the original; None if it fits.
-        is_none: the factory has returned the original, so the place is no concern of the spec.
+        unchanged: why the factory leaves the place as it is; None if it does not.
         usage: the counter.
     """
 
@@ -68,7 +69,7 @@ class Replacement:
     original: Any
     value: Any = None
     problem: str | None = None
-    is_none: bool = False
+    unchanged: str | None = None
     usage: Usage = field(default_factory=Usage)
 
 
@@ -110,7 +111,7 @@ class Engine:
                     return known
         # The factory may import torch, and an import must not wait for a thread that waits for this lock.
         replacement = _made(spec, slot, original, rewrap, factory)
-        if held and not replacement.is_none:
+        if held and replacement.unchanged is None:
             _require_free(held, spec, slot)
         with self._lock:
             if self._top(slot) is held:
@@ -282,7 +283,9 @@ def _made(spec: PatchingSpec, slot: Slot, original: Any, rewrap: Rewrap, factory
     except Exception as error:
         replacement.problem = f"the factory of the replacement failed with {error!r}"
         return replacement
-    replacement.is_none = made is original
+    if made is original or isinstance(made, Unchanged):
+        replacement.unchanged = made.reason if isinstance(made, Unchanged) else "its factory has returned the original"
+        return replacement
     replacement.value = rewrap(_counted(made, original, replacement.usage))
     if callable(made):
         taken = slot.takes or original

@@ -56,6 +56,7 @@ class PatchReport:
         applied: for each spec id, its replaced targets with their calls.
         skipped: for each spec id that was not applied, the reason.
         pending: for each spec id, targets in modules that were not imported.
+        unchanged: for each spec id, targets that its factory has left as they are, and why.
         drifted: targets that differ from what was proved.
         mismatched: installed packages that do not go together, a sentence for each.
         assumptions: what the graphs that were captured take for granted of dynamic sizes.
@@ -65,6 +66,7 @@ class PatchReport:
     applied: dict[str, list[Use]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     pending: dict[str, list[str]] = field(default_factory=dict)
+    unchanged: dict[str, dict[str, str]] = field(default_factory=dict)
     drifted: list[Drift] = field(default_factory=list)
     mismatched: list[str] = field(default_factory=list)
     assumptions: list[Assumption] = field(default_factory=list)
@@ -88,6 +90,7 @@ class PatchReport:
             "used": self.used,
             "skipped": self.skipped,
             "pending": self.pending,
+            "unchanged": self.unchanged,
             "drifted": [dict(vars(drift)) for drift in self.drifted],
             "mismatched": self.mismatched,
             "assumptions": [assumption.to_dict() for assumption in self.assumptions],

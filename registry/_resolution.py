@@ -131,12 +131,14 @@ class Resolutions:
 
 def _copy(report: PatchReport) -> PatchReport:
     pending = {spec_id: list(texts) for spec_id, texts in report.pending.items()}
+    unchanged = {spec_id: dict(places) for spec_id, places in report.unchanged.items()}
     return replace(
         report,
         versions=dict(report.versions),
         applied={},
         skipped=dict(report.skipped),
         pending=pending,
+        unchanged=unchanged,
         drifted=list(report.drifted),
         mismatched=list(report.mismatched),
         assumptions=[],

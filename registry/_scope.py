@@ -306,17 +306,23 @@ class _Entry:
             slots = [slot for slot in slots if slot.label not in self._named]
         if not slots:
             return []
-        if self._resolution is not None and not late:
-            for slot in slots:
-                self._resolution.see_slot(slot, ENGINE)
+        self._see(slots, late)
         factory = _factory(decision.spec)
         prepared = [ENGINE.prepare(decision.spec, slot, factory) for slot in slots]
-        replacements = [item for item in prepared if not item.is_none]
+        if left := {item.slot.label: item.unchanged for item in prepared if item.unchanged is not None}:
+            self.report.unchanged.setdefault(decision.spec.id, {}).update(left)
+        replacements = [item for item in prepared if item.unchanged is None]
         for replacement in replacements:
             if replacement.problem:
                 raise DriftError(_drifted(decision, replacement.slot.label, replacement.problem))
         drifts.extend(self._source_drifts(decision, target))
         return replacements
+
+    def _see(self, slots: list[Slot], late: bool) -> None:
+        """Note what the places hold before replacements are made for them."""
+        if self._resolution is not None and not late:
+            for slot in slots:
+                self._resolution.see_slot(slot, ENGINE)
 
     def _source_drifts(self, decision: Decision, target: Target) -> list[Drift]:
         proved, source = self._registry.fingerprints, target.source()

@@ -27,6 +27,7 @@ from exportcompat.registry import (
     Registry,
     SpecError,
     TargetError,
+    Unchanged,
     fingerprint,
 )
 
@@ -252,6 +253,31 @@ def test_a_replacement_that_is_a_class_is_put_in_as_it_is(
     with apply_patches(registry=Registry([make_spec("fakepkg:Thing", replacement="classfactories:other")])):
         assert fakepkg.Thing is Other
     assert fakepkg.Thing is original
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        (lambda _: Unchanged("it is new"), "it is new"),
+        (lambda original: original, "its factory has returned the original"),
+    ],
+    ids=["with a reason", "without"],
+)
+def test_a_place_that_its_factory_leaves_alone_is_reported(
+    fakepkg: ModuleType,
+    make_module: Callable[..., ModuleType],
+    make_spec: MakeSpec,
+    factory: Callable[[Any], Any],
+    reason: str,
+) -> None:
+    make_module("leavingfactories", left=factory)
+    registry, original = Registry([make_spec(replacement="leavingfactories:left")]), fakepkg.f
+    for _ in ("first entry", "later entry"):
+        with apply_patches(registry=registry) as report:
+            assert fakepkg.f is original
+        assert report.unchanged == {"fake-spec": {"fakepkg:f": reason}}
+        assert json.loads(report.to_json())["unchanged"] == report.unchanged
+        assert "fake-spec" in report.skipped and not report.applied
 
 
 def test_a_value_can_be_replaced(

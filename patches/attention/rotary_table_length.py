@@ -10,16 +10,16 @@ Can go: with transformers 4.47; later classes compute cosines from positions.
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.registry import PatchingSpec, Unchanged
 
 
-def patch_rotary_table(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_rotary_table(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Compute the table of `forward(x, seq_len)` in each traced call; leave other methods as they are."""
     from exportcompat.patches.toolkit.module_state import preserved
     from exportcompat.patches.toolkit.tracing import is_traced
 
     if original.__name__ != "forward":
-        return original
+        return Unchanged("it is not the `forward` that takes a length")
 
     def forward(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_traced(x):

@@ -13,17 +13,16 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.registry import PatchingSpec, Unchanged
 
 
-def patch_sliding_decoder_layer(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_sliding_decoder_layer(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Make `forward` of a decoder layer mask by positions while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     signature = inspect.signature(original)
     if "cache_position" not in signature.parameters:
-        # An encoder's method (ModernBERT) has a variable of this name too.
-        return original
+        return Unchanged("it takes no cache positions: an encoder has a variable of this name too")
 
     def forward(self: Any, hidden_states: Any, *args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(self, hidden_states, *args, **kwargs)

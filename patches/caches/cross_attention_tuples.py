@@ -14,18 +14,18 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.registry import PatchingSpec, Unchanged
 
 _PROJECTIONS = (("k_proj", "v_proj"), ("key_proj", "value_proj"), ("k", "v"), ("key", "value"))
 _STATES = ("key_value_states", "encoder_hidden_states")
 
 
-def patch_cross_attention(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_cross_attention(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Make `forward` of an attention append to the keys and values of a tuple while it is traced."""
     signature = inspect.signature(original)
     names = [name for name in _STATES if name in signature.parameters]
     if not names or "past_key_value" not in signature.parameters:
-        return original
+        return Unchanged("it takes no states of an encoder beside a tuple of its past")
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = signature.bind(self, *args, **kwargs)

@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from exportcompat.patches.toolkit.function_modes import run_under
 from exportcompat.patches.toolkit.tracing import is_traced
+from exportcompat.registry import Unchanged
 
 SPLITTING = ("split_sizes", "num_real_images_per_batch", "real_images_inds")
 """Names in the code of methods that split the features of all images, for others to put them together again."""
@@ -21,12 +22,12 @@ GRIDS = "image_grid_thw"
 """A name in the code of models whose images have sizes of their own: they have specs of their own, `vision-...`."""
 
 
-def patch_feature_merge(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_feature_merge(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Make a method split, count and place features without a question on data while it is traced."""
     code = inspect.unwrap(original).__code__
     names = {*code.co_names, *code.co_varnames}
     if GRIDS in names:
-        return original
+        return Unchanged("its images have sizes of their own, which is mended for each model")
     if code.co_name == "inputs_merger":
         return _placing(original)
     if "legacy_processing" in names and "audio_features_mask" in names:

@@ -15,10 +15,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.registry import PatchingSpec, Unchanged
 
 
-def patch_get_media_features(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_get_media_features(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Make `get_image_features` or `get_video_features` take any number of images while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
@@ -41,9 +41,8 @@ def patch_get_media_features(original: Callable[..., Any]) -> Callable[..., Any]
 
     made = get_image_features if original.__name__ == "get_image_features" else get_video_features
     code, parameters = inspect.unwrap(original).__code__, list(inspect.signature(made).parameters)[:3]
-    # Models that have copied this code have other methods with the word, too, and other towers.
     is_alike = "visual" in code.co_names and list(inspect.signature(original).parameters)[:3] == parameters
-    return made if is_alike else original
+    return made if is_alike else Unchanged("it has other arguments, or another tower, than the method that was copied")
 
 
 _NAMES = ("get_image_features", "get_video_features")

@@ -11,16 +11,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.registry import PatchingSpec, Unchanged
 
 _QUESTION = "cache_length > 0"
 
 
-def patch_git_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_git_forward(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Return `GitModel.forward`, made to widen the mask by a length that is computed."""
     if "extended_attention_mask" not in inspect.unwrap(original).__code__.co_varnames:
-        # Releases that build the mask otherwise do not ask.
-        return original
+        return Unchanged("this release builds the mask otherwise, and does not ask")
 
     signature = inspect.signature(original)
 

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from exportcompat.registry import Unchanged
+
 from .tracing import is_traced
 
 
@@ -22,3 +24,9 @@ def when_traced(original: Callable[..., Any], traced: Callable[..., Any]) -> Cal
         return (traced if any(map(is_traced, tensors)) else original)(*args, **kwargs)
 
     return replacement
+
+
+def changed(factory: Callable[..., Callable[..., Any] | Unchanged], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what a factory makes of `original`, which is `original` itself where the factory leaves it as it is."""
+    made = factory(original)
+    return original if isinstance(made, Unchanged) else made

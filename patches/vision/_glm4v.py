@@ -7,13 +7,16 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from exportcompat.patches.toolkit.wrapping import changed
+from exportcompat.registry import Unchanged
+
 from ._grid_methods import patch_grid_method
 from ._patch_coordinates import find_patch_coordinates
 from ._segment_attention import patch_segment_attention
 from ._tower_context import patch_count
 
 
-def patch_glm4v_vision(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_glm4v_vision(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Compute `forward` of GLM-4V's vision encoder, embeddings or attention, or another method, from sizes.
 
     Each is made to use no loop.
@@ -27,7 +30,7 @@ def patch_glm4v_vision(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _positions(original: Callable[..., Any]) -> Callable[..., Any]:
-    angles = patch_grid_method(original)
+    angles = changed(patch_grid_method, original)
 
     def rot_pos_emb(self: Any, grid_thw: Any) -> Any:
         count = patch_count()
@@ -40,7 +43,7 @@ def _positions(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _vision_encoder(original: Callable[..., Any]) -> Callable[..., Any]:
-    inner = patch_grid_method(original)
+    inner = changed(patch_grid_method, original)
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         with _Unlisted():

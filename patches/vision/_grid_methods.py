@@ -8,24 +8,25 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from exportcompat.patches.toolkit.tracing import is_traced
+from exportcompat.registry import Unchanged
 
 from ._patch_coordinates import corners, find_patch_coordinates, frame_ends, frame_lengths, window_order
 from ._tower_context import counting, patch_count
 
 
-def patch_grid_method(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_grid_method(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Compute a vision encoder's `forward`, or a method or function that it uses, without a loop.
 
-    Other methods, which happen to mention such a function, are returned as they are.
+    Other methods, which happen to mention such a function, stay as they are.
     """
     factory = _FACTORIES.get(original.__name__)
-    return original if factory is None else factory(original)
+    return Unchanged("it only names a function of grids") if factory is None else factory(original)
 
 
-def _vision_encoder(original: Callable[..., Any]) -> Callable[..., Any]:
+def _vision_encoder(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     signature = inspect.signature(original)
     if not any(name.endswith("grid_thw") for name in signature.parameters):
-        return original
+        return Unchanged("it takes no grids")
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = signature.bind(self, *args, **kwargs).arguments
@@ -43,9 +44,9 @@ def _vision_encoder(original: Callable[..., Any]) -> Callable[..., Any]:
 def _method(compute: Callable[..., Any]) -> Callable[..., Any]:
     """Return a factory of methods that take the sizes and are computed by `compute(self, sizes, count)`."""
 
-    def factory(original: Callable[..., Any]) -> Callable[..., Any]:
+    def factory(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
         if list(inspect.signature(original).parameters) != ["self", "grid_thw"]:
-            return original
+            return Unchanged("it takes more than the grids")
 
         def method(self: Any, grid_thw: Any) -> Any:
             count = patch_count()
@@ -167,7 +168,7 @@ class _PerPatch(TorchFunctionMode):  # type: ignore[misc]
         return func(*args, **(kwargs or {}))
 
 
-_FACTORIES: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+_FACTORIES: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any] | Unchanged]] = {
     "forward": _vision_encoder,
     "rot_pos_emb": _method(_angles),
     "get_window_index": _method(_windows),

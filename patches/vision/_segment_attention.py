@@ -8,15 +8,16 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from exportcompat.patches.toolkit.tracing import is_traced
+from exportcompat.registry import Unchanged
 
 from ._patch_coordinates import segments
 from ._segment_batch import batch_of
 
 
-def patch_segment_attention(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_segment_attention(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Keep `forward` of an attention, or what makes its mask, from looping over segments.
 
-    Other methods are returned as they are.
+    Other methods stay as they are.
     """
     if original.__name__ != "_prepare_attention_mask":
         return _attention(original)
@@ -30,9 +31,9 @@ def patch_segment_attention(original: Callable[..., Any]) -> Callable[..., Any]:
     return prepared
 
 
-def _attention(original: Callable[..., Any]) -> Callable[..., Any]:
+def _attention(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     if list(inspect.signature(original).parameters)[1:3] != ["hidden_states", "cu_seqlens"]:
-        return original
+        return Unchanged("it does not take hidden states and the ends of segments")
 
     def forward(self: Any, hidden_states: Any, cu_seqlens: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_traced(hidden_states):

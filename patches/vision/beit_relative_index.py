@@ -10,7 +10,7 @@ Can go: with transformers 4.48; from 4.49 on the function that makes the index i
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.registry import PatchingSpec, Unchanged
 
 
 class UncachedIndex(dict[Any, Any]):
@@ -26,12 +26,12 @@ class UncachedIndex(dict[Any, Any]):
         return self._last
 
 
-def patch_relative_position_bias(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_relative_position_bias(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Make `forward` of a relative position bias compute its index anew while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     if original.__name__ != "forward":
-        return original
+        return Unchanged("it is not the `forward` that computes an index")
 
     def forward(self: Any, window_size: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_traced(self.relative_position_bias_table):

@@ -11,17 +11,17 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.registry import PatchingSpec, Unchanged
 
 _SIGNATURE = ["self", "embeddings", "lengths", "image_shapes", "h_coords", "w_coords"]
 
 
-def patch_glm4v_embeddings(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_glm4v_embeddings(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Make `forward` of embeddings count the patches of each image itself while it is traced."""
     from ._tower_context import patch_count
 
     if list(inspect.signature(original).parameters) != _SIGNATURE:
-        return original
+        return Unchanged(f"it does not take {', '.join(_SIGNATURE[1:])}")
 
     def forward(self: Any, embeddings: Any, lengths: Any, image_shapes: Any, h_coords: Any, w_coords: Any) -> Any:
         if patch_count() is not None:

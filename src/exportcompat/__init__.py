@@ -25,6 +25,7 @@ from exportcompat.registry import (
     RestoreError,
     SpecError,
     TargetError,
+    Unchanged,
     UnknownSpecError,
 )
 
@@ -61,6 +62,7 @@ __all__ = [
     "SpecError",
     "TargetError",
     "TextDecoder",
+    "Unchanged",
     "UnknownSpecError",
     "__version__",
     "apply_patches",

@@ -7,6 +7,7 @@ import ast
 import fnmatch
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ pytest.importorskip("transformers", reason="cases are models of transformers")
 from exportcompat.matrix.cases import CASES
 from exportcompat.matrix.store import SourceTree, key, own_source
 from exportcompat.matrix.store import _result_key as key_module
+from exportcompat.matrix.store._dependencies import Dependencies, Part
 from exportcompat.registry import installed_version
 
 RECORDER = Path(__file__).with_name("record_executed.py")
@@ -89,17 +91,42 @@ def places() -> dict[Place, str]:
     return found
 
 
-def test_every_function_that_was_executed_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+@lru_cache(maxsize=None)
+def covered(name: str) -> dict[str, list[Part]]:
+    """Return what the key of a case covers, by module."""
+    found: dict[str, list[Part]] = {}
+    for part, _ in key_module.parts_of(CASES[name], VERSIONS, recorded(name)[0]):
+        found.setdefault(part.definition.module, []).append(part)
+    return found
+
+
+def form(tree: SourceTree, part: Part) -> str:
+    """Return what of a definition goes into a key."""
+    return next(Dependencies(tree).walk([part]))[1]
+
+
+def is_seen(module: str, name: str, tree: SourceTree) -> bool:
+    """Say whether an edit of a module changes something that the key of a case covers."""
+    return any(form(tree, part) != form(own_source(), part) for part in covered(name).get(module, ()))
+
+
+def test_every_function_that_was_executed_is_in_the_key() -> None:
     unseen, seen = [], 0
     for (module, line), name in places().items():
         function, changed = edited(module, line)
         if function not in RECORDS:
-            row, _ = recorded(name)
-            before = key(CASES[name], VERSIONS, row)
-            with monkeypatch.context() as patched:
-                patched.setattr(key_module, "own_source", lambda changed=changed: changed)
-                is_seen = key(CASES[name], VERSIONS, row) != before
-            seen += is_seen
-            unseen += [] if is_seen else [f"{module}:{function} (line {line}, executed for {name})"]
+            found = is_seen(module, name, changed)
+            seen += found
+            unseen += [] if found else [f"{module}:{function} (line {line}, executed for {name})"]
     assert unseen == []
     assert seen > 300
+
+
+def test_what_the_key_covers_changes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for (module, line), name in random.Random(0).sample(sorted(places().items()), 25):
+        function, changed = edited(module, line)
+        row, _ = recorded(name)
+        before = key(CASES[name], VERSIONS, row)
+        with monkeypatch.context() as patched:
+            patched.setattr(key_module, "own_source", lambda changed=changed: changed)
+            assert function in RECORDS or key(CASES[name], VERSIONS, row) != before, (module, function)
