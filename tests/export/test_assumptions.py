@@ -16,6 +16,7 @@ from torch import nn
 
 from exportcompat import AssumptionError, AssumptionWarning, PatchReport, apply_patches, export, plan
 from exportcompat._verification._discrepancy import measure
+from exportcompat.matrix.cases import find_case
 
 
 def applies(spec_id: str) -> bool:
@@ -284,32 +285,15 @@ def test_padding_of_a_stride_is_that_of_the_size(tmp_path: Path) -> None:
         assert (run(path, images) - wanted).abs().max() < 1e-3
 
 
-def make_doge() -> Any:
-    # So many tokens that none comes twice: which of two equal keys is masked is for each runtime to say.
-    config = transformers.DogeConfig(
-        vocab_size=60_000,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        keep_window_size=37,
-        initializer_range=0.2,
-    )
-    torch.manual_seed(0)
-    model = transformers.DogeForCausalLM(config).eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if name.endswith(".A"):
-                weight.normal_()
-    return model
+def model_of(case: str) -> Any:
+    return find_case(case).decoder().model
 
 
 @pytest.mark.skipif(not applies("dynamic-window"), reason="Doge is mended from transformers 5.15 on")
 def test_keys_beyond_a_dynamic_window_are_masked(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", AssumptionWarning)
-        made = export(make_doge(), {"input_ids": torch.randint(3, 60, (1, 5))}, tmp_path)
+        made = export(model_of("doge"), {"input_ids": torch.randint(3, 60, (1, 5))}, tmp_path)
     assert made.discrepancies is not None
     # The usual calls go to a length of 45.
     assert made.discrepancies.success, str(made.discrepancies)
@@ -319,28 +303,13 @@ def test_keys_beyond_a_dynamic_window_are_masked(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::exportcompat.AssumptionWarning")
 def test_a_window_that_is_not_mended_is_found(tmp_path: Path) -> None:
     inputs = {"input_ids": torch.randint(3, 60, (1, 5))}
-    made = export(make_doge(), inputs, tmp_path, patches={"exclude": ["dynamic-window"]})
+    model = model_of("doge")
+    made = export(model, inputs, tmp_path, patches={"exclude": ["dynamic-window"]})
     (item,) = [item for item in made.report.assumptions if item.kind == "branch"]
-    assert item.condition == "past_sequence + sequence <= 37"
+    assert item.condition == f"past_sequence + sequence <= {model.config.keep_window_size}"
     assert made.discrepancies is not None
     assert not made.discrepancies.success
     assert all("outside of" in row.call for row in made.discrepancies if not row.success)
-
-
-def make_git() -> Any:
-    vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
-    config = transformers.GitConfig(
-        vision_config={**vision, "image_size": 16, "patch_size": 8},
-        vocab_size=60,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=64,
-        initializer_range=0.2,
-    )
-    torch.manual_seed(0)
-    return transformers.GitForCausalLM(config).eval()
 
 
 @pytest.mark.skipif(not applies("git-mask-length"), reason="GIT is mended from transformers 5.24 on")
@@ -348,6 +317,6 @@ def test_a_mask_is_widened_where_the_cache_is_filled(tmp_path: Path) -> None:
     inputs = {"input_ids": torch.randint(3, 60, (1, 5)), "attention_mask": torch.ones(1, 5, dtype=torch.long)}
     with warnings.catch_warnings():
         warnings.simplefilter("error", AssumptionWarning)
-        made = export(make_git(), inputs, tmp_path)
+        made = export(model_of("git"), inputs, tmp_path)
     assert made.discrepancies is not None
     assert made.discrepancies.success, str(made.discrepancies)
