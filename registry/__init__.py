@@ -17,12 +17,13 @@ from ._errors import (
     MissingExtraError,
     ModuleMissingError,
     NotApplicableError,
+    ReadOnlyError,
     RestoreError,
     SpecError,
     TargetError,
     UnknownSpecError,
 )
-from ._fingerprint import Fingerprints, fingerprint, of_node, source_hash
+from ._fingerprint import BUILTIN, Fingerprints, fingerprint, of_node, source_hash
 from ._packages import COMPANIONS, PACKAGES, module_of
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
@@ -35,6 +36,7 @@ from ._targets import DecoratedTarget, Target, parse_target
 from ._versions import Environment, Range, installed_version, parse_range
 
 __all__ = [
+    "BUILTIN",
     "COMPANIONS",
     "PACKAGES",
     "Assumption",
@@ -65,6 +67,7 @@ __all__ = [
     "PatchReport",
     "PatchingSpec",
     "Range",
+    "ReadOnlyError",
     "Registry",
     "RestoreError",
     "Scope",

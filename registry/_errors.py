@@ -15,6 +15,10 @@ class DuplicateSpecError(SpecError):
     """Two specs claim the same id and versions, or the same target and versions."""
 
 
+class ReadOnlyError(ExportCompatError, TypeError):
+    """Something was to be added to a registry that others share."""
+
+
 class UnknownSpecError(ExportCompatError, LookupError):
     """The caller named an id that no spec has."""
 

@@ -139,5 +139,6 @@ def _copy(report: PatchReport) -> PatchReport:
         pending=pending,
         drifted=list(report.drifted),
         mismatched=list(report.mismatched),
+        changed=dict(report.changed),
         assumptions=[],
     )

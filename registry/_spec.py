@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from ._errors import SpecError
+from ._fingerprint import Fingerprints
 from ._targets import Target, parse_target
 from ._versions import Range, parse_range
 
@@ -40,6 +41,8 @@ class PatchingSpec:
         kind: `"wrap"` (passes every call on to the original, changed or not), `"replace"` (does without it) or
             `"pytree"`.
         definer: file and line of the definition; filled in.
+        fingerprints: the sources that it was proved against; a registry fills it in.
+        origin: who it is from, such as the name of a package; a registry fills it in.
 
     Raises:
         SpecError: a field is malformed; the message says what to write.
@@ -56,6 +59,8 @@ class PatchingSpec:
     defect: tuple[str, ...] = ()
     spreads: bool = False
     definer: str = field(default="", compare=False, repr=False)
+    fingerprints: Fingerprints | None = field(default=None, compare=False, repr=False)
+    origin: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._check_id()

@@ -3,6 +3,7 @@
 import ast
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from exportcompat._drift._findings import Locked, findings, for_version
 from exportcompat._drift._signature_fit import static_signature_mismatch
 from exportcompat._drift._survey import Surveyor
 from exportcompat.patches import default_registry
-from exportcompat.registry import Fingerprints, PatchingSpec
+from exportcompat.registry import Fingerprints, PatchingSpec, Registry
 
 KEYS = {"package", "version", "spec_id", "target", "state", "detail", "diff", "alarm"}
 CACHE = "transformers/cache_utils.py"
@@ -64,8 +65,9 @@ def wheel(folder: Path, version: str, changes: dict[str, str] | None = None) -> 
     return path
 
 
-def specs() -> list[PatchingSpec]:
-    return [spec for spec in for_version(default_registry(), "transformers", "5.24.0") if spec.id in IDS]
+def specs(lock: Fingerprints | None = None) -> list[PatchingSpec]:
+    found = for_version(default_registry(), "transformers", "5.24.0")
+    return [replace(spec, fingerprints=lock) for spec in found if spec.id in IDS]
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ def lock(tmp_path: Path) -> Fingerprints:
 
 def found(tmp_path: Path, lock: Fingerprints, changes: dict[str, str]) -> dict[str, tuple[str, str]]:
     surveyor = Surveyor(Package(read_sources(wheel(tmp_path, "5.24.0", changes), "transformers")))
-    rows = findings(surveyor.survey(specs()), specs(), Locked(lock), surveyor.moved)
+    rows = findings(surveyor.survey(specs()), specs(lock), Locked(specs(lock)), surveyor.moved)
     return {row.target: (row.state, row.detail) for row in rows if row.state != "unchanged"}
 
 
@@ -163,7 +165,7 @@ def test_a_spec_that_goes_by_a_name_is_gone_with_most_of_its_modules(tmp_path: P
         def modules(self, spec: PatchingSpec) -> int:
             return 3
 
-    (finding,) = findings(survey, [named], Before(Fingerprints(tmp_path / "none")), lambda _: "")
+    (finding,) = findings(survey, [named], Before([named]), lambda _: "")
     assert finding.state == state
 
 
@@ -186,7 +188,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_the_command_shows_a_diff_against_the_proved_source(
     tmp_path: Path, lock: Fingerprints, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_main, "default_registry", lambda: _Registry(lock))
+    monkeypatch.setattr(_main, "default_registry", lambda: Registry(specs(lock)))
     old, new = tmp_path / "transformers-5.23.0-py3-none-any.whl", wheel(tmp_path, "5.24.0", edited("+= 1", "+= 2"))
     status, out, err = run(capsys, "--transformers", str(new), "--against", str(old))
     assert (status, err) == (0, "")
@@ -202,12 +204,6 @@ def test_the_command_shows_a_diff_against_the_proved_source(
     # The keys are promised in docs/stability.md.
     assert found.keys() == {"findings", "alarms"}
     assert found["findings"][0].keys() == KEYS
-
-
-class _Registry(list[PatchingSpec]):
-    def __init__(self, lock: Fingerprints) -> None:
-        super().__init__(specs())
-        self.fingerprints = lock
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
         rows = [
             {
                 **_decision_data(item),
-                "proved_on": proved_on(item.spec, registry.fingerprints),
-                "rests_on": describe(item.spec, registry.fingerprints, environment) if item.applies else "",
+                "proved_on": proved_on(item.spec, item.spec.fingerprints),
+                "rests_on": describe(item.spec, item.spec.fingerprints, environment) if item.applies else "",
             }
             for item in decisions
         ]
@@ -55,7 +55,7 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
     yield from mismatched
     yield ""
     lines = [
-        (item.spec.id, "yes", describe(item.spec, registry.fingerprints, environment), item.reason)
+        (item.spec.id, "yes", describe(item.spec, item.spec.fingerprints, environment), item.reason)
         if item.applies
         else (item.spec.id, "no", "", item.reason)
         for item in decisions
