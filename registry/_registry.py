@@ -162,6 +162,12 @@ class Registry:
             )
         return self._with({spec_id: found}, {spec_id: f"narrowed to {', '.join(requires)}"})
 
+    def marked(self, origin: str) -> "Registry":
+        """Return a registry whose specs say who they are from, but for those that say it already."""
+        made = Registry(self, companions=self.companions, origin=origin)
+        made._changed = dict(self._changed)
+        return made
+
     def __or__(self, other: "Registry | Iterable[PatchingSpec]") -> "Registry":
         """Return a registry with the specs of both, and with the companions and changes of both.
 

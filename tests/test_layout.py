@@ -33,6 +33,7 @@ SHARED: Mapping[str, set[str]] = {
     "_errors": {"registry"},
     "_extras": {"registry"},
     "_lazy": set(),
+    "_plugins": {"patches", "registry"},
     "_table": set(),
     "_version": set(),
     "matrix._files": {"registry"},

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from exportcompat._drift import (
@@ -138,11 +139,11 @@ def release_inspectors(options: argparse.Namespace, registry: Registry) -> Itera
     Raises:
         ExportCompatError: none was, or it cannot be read.
     """
-    given = {name: getattr(options, name.replace("-", "_")) for name in PACKAGES}
+    given = {**{name: getattr(options, name.replace("-", "_")) for name in PACKAGES}, **_others(options.package)}
     asked = dict.fromkeys(_concerned(registry), INSTALLED) if options.installed else given
     if not any(asked.values()):
         options_of = ", ".join(f"--{name} SOURCE" for name in PACKAGES)
-        raise ExportCompatError(f"say what to look at: {options_of} or --installed")
+        raise ExportCompatError(f"say what to look at: {options_of}, --package NAME=SOURCE or --installed")
     if options.against and sum(bool(text) for text in asked.values()) > 1:
         raise ExportCompatError("--against is for one package; give --transformers or --torch, not both")
     for package, text in asked.items():
@@ -151,9 +152,18 @@ def release_inspectors(options: argparse.Namespace, registry: Registry) -> Itera
 
 
 def _concerned(registry: Registry) -> list[str]:
-    """Return the packages that specs write to, those alone of the companions."""
+    """Return the packages that specs write to."""
     found = {target.package for spec in registry for target in spec.places}
-    return [name for name in PACKAGES if name in ("transformers", "torch") or name in found]
+    return [*(name for name in PACKAGES if name in found), *sorted(found.difference(PACKAGES))]
+
+
+def _others(given: list[str]) -> dict[str, str]:
+    """Return what `--package` says, by package."""
+    pairs = [text.partition("=") for text in given]
+    wrong = [name for name, _, source in pairs if not name or not source]
+    if wrong:
+        raise ExportCompatError(f"--package {wrong[0]}: write NAME=SOURCE, such as diffusers=newest")
+    return {str(canonicalize_name(name)): source for name, _, source in pairs}
 
 
 def _lines(looker: ReleaseInspector, found: list[Finding], *, everything: bool) -> Iterator[str]:
