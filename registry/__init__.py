@@ -25,6 +25,7 @@ from ._errors import (
     UnknownSpecError,
 )
 from ._fingerprint import BUILTIN, Fingerprints, fingerprint, of_node, source_hash
+from ._objects import target_name
 from ._packages import COMPANIONS, PACKAGES, module_of
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
@@ -90,5 +91,6 @@ __all__ = [
     "require_companions",
     "signature_mismatch",
     "source_hash",
+    "target_name",
     "tell_assumptions",
 ]

@@ -42,7 +42,11 @@ class RegistrySource:
         return f"{self.name!r} ({self.value}{f' of {self.package}' if self.package else ''})"
 
 
-ADAPTERS: tuple[RegistrySource, ...] = ()
+ADAPTERS = (
+    RegistrySource("transformers", "exportcompat.adapters:from_transformers"),
+    RegistrySource("optimum", "exportcompat.adapters:from_optimum"),
+    RegistrySource("litert_torch", "exportcompat.adapters:from_litert_torch"),
+)
 """Registries of packages that do not know of this one."""
 
 
