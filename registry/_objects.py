@@ -7,7 +7,6 @@ kept for as long as the process lives, and no other process has it.
 import itertools
 import re
 import sys
-from functools import reduce
 from types import MethodType, ModuleType
 from typing import Any
 
@@ -69,7 +68,9 @@ def _name_of(thing: Any) -> str:
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
     if module not in sys.modules or not name:
         return ""
-    found = reduce(lambda owner, part: getattr(owner, part, None), name.split("."), sys.modules[module])
+    found: Any = sys.modules[module]
+    for part in name.split("."):
+        found = getattr(found, part, None)
     # A class gives out its class methods anew each time.
     is_same = found is thing or (isinstance(thing, MethodType) and found == thing)
     return f"{module}:{name}" if is_same else ""

@@ -145,4 +145,5 @@ def _loaded(source: RegistrySource) -> Registry:
         if not isinstance(found, Iterable) or isinstance(found, (str, PatchingSpec)):
             raise ExportCompatError(f"it is {found!r}; wanted a Registry, or specs")
         found = Registry(found)
-    return found.marked(source.name)
+    registry: Registry = found
+    return registry.marked(source.name)

@@ -87,7 +87,9 @@ class TestTransformers:
             with apply_patches(registry=found) as report:
                 assert torch.where is not before[0] and torch.split is not before[2]
         assert report.drifted == []
-        assert {"transformers-onnx-where", "transformers-onnx-split"} <= report.applied.keys()
+        assert report.skipped == {}
+        # Both name their arguments as they like.
+        assert {"transformers-onnx-split", "transformers-onnx-prepare-for-export"} <= report.applied.keys()
         assert before == (torch.where, torch.Tensor.unsqueeze, torch.split)
 
     def test_a_backend_that_does_not_exist(self, utils: Any) -> None:

@@ -120,7 +120,7 @@ def _target(place: ast.expr, names: dict[str, str]) -> str:
     if owner and isinstance(place, ast.Attribute):
         return as_target(f"{owner}.{place.attr}")
     if owner and isinstance(place, ast.Subscript) and isinstance(place.slice, ast.Constant):
-        return f"{as_target(owner)}[{place.slice.value}]"
+        return f"{as_target(owner)}[{place.slice.value!s}]"
     return ""
 
 

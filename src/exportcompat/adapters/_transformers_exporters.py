@@ -4,8 +4,8 @@ import functools
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from exportcompat._api import apply_patches
@@ -105,6 +105,7 @@ def from_transformers(*backends: str) -> Registry:
 
 def _spec(found: tuple[tuple[str, Any], ...], targets: tuple[str, ...]) -> PatchingSpec:
     factories = [factory for _, factory in found]
+    _load(targets)
     names = [item.__name__.removeprefix("_patch_") for item in factories]
     factory, kind = fitting(chained(factories), targets, "wrap")
     backend = found[-1][0]
@@ -118,6 +119,15 @@ def _spec(found: tuple[tuple[str, Any], ...], targets: tuple[str, ...]) -> Patch
         upstream=(f"{_SOURCE}exporter_{backend.partition('.')[0]}.py",),
         kind=kind,
     )
+
+
+def _load(targets: Iterable[str]) -> None:
+    """Import what is patched, so that arguments can be compared, but for models: there are dozens of them."""
+    for module in {target.partition(":")[0] for target in targets}:
+        if not module.startswith("transformers.models."):
+            # What is not installed is not patched either.
+            with suppress(ImportError):
+                importlib.import_module(module)
 
 
 def _patches(backend: str) -> list[tuple[str, str, Any]]:
