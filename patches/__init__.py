@@ -47,11 +47,14 @@ def area_of(spec: PatchingSpec) -> str | None:
 
 @lru_cache(maxsize=1)
 def default_registry() -> Registry:
-    """Return the registry of all specs of this package. It is made once; importing a spec imports no torch."""
+    """Return the registry of all specs of this package. It is made once; importing a spec imports no torch.
+
+    It is read-only, since everybody in the process has the same: `default_registry() | mine` makes another one.
+    """
     modules = [importlib.import_module(f"{__name__}.{name}") for name in _names()]
     specs = [spec for module in modules for spec in module.SPECS]
     lock = Fingerprints(Path(__path__[0]) / "fingerprints.json")
-    return Registry(specs, fingerprints=lock, companions=COMPANIONS)
+    return Registry(specs, fingerprints=lock, companions=COMPANIONS, origin="exportcompat", read_only=True)
 
 
 def _names() -> list[str]:

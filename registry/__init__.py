@@ -17,12 +17,15 @@ from ._errors import (
     MissingExtraError,
     ModuleMissingError,
     NotApplicableError,
+    ReadOnlyError,
+    RegistryError,
     RestoreError,
     SpecError,
     TargetError,
     UnknownSpecError,
 )
-from ._fingerprint import Fingerprints, fingerprint, of_node, source_hash
+from ._fingerprint import BUILTIN, Fingerprints, fingerprint, of_node, source_hash
+from ._objects import target_name
 from ._packages import COMPANIONS, PACKAGES, module_of
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
@@ -36,6 +39,7 @@ from ._unchanged import Unchanged
 from ._versions import Environment, Range, installed_version, parse_range
 
 __all__ = [
+    "BUILTIN",
     "COMPANIONS",
     "PACKAGES",
     "Assumption",
@@ -66,7 +70,9 @@ __all__ = [
     "PatchReport",
     "PatchingSpec",
     "Range",
+    "ReadOnlyError",
     "Registry",
+    "RegistryError",
     "RestoreError",
     "Scope",
     "SpecError",
@@ -87,5 +93,6 @@ __all__ = [
     "require_companions",
     "signature_mismatch",
     "source_hash",
+    "target_name",
     "tell_assumptions",
 ]

@@ -15,6 +15,14 @@ class DuplicateSpecError(SpecError):
     """Two specs claim the same id and versions, or the same target and versions."""
 
 
+class ReadOnlyError(ExportCompatError, TypeError):
+    """Something was to be added to a registry that others share."""
+
+
+class RegistryError(ExportCompatError):
+    """A registry was asked for by name, and there is none, or it is broken."""
+
+
 class UnknownSpecError(ExportCompatError, LookupError):
     """The caller named an id that no spec has."""
 

@@ -72,6 +72,10 @@ class Fingerprints:
             self._known[code] = self._read().get("texts", {}).get(source_hash(source)) or fingerprint(source)
         return self._known[code]
 
+    def __reduce__(self) -> tuple[type["Fingerprints"], tuple[Path]]:
+        # Specs go to other processes, and what was read or computed need not.
+        return Fingerprints, (self.path,)
+
     def _read(self) -> Mapping[str, Any]:
         if self._lock is None:
             self._lock = self._load()

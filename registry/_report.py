@@ -60,6 +60,7 @@ class PatchReport:
         drifted: targets that differ from what was proved.
         mismatched: installed packages that do not go together, a sentence for each.
         assumptions: what the graphs that were captured take for granted of dynamic sizes.
+        changed: specs that are not as their package has them, by id, with what `override` and `narrow` did.
     """
 
     versions: dict[str, str | None] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class PatchReport:
     drifted: list[Drift] = field(default_factory=list)
     mismatched: list[str] = field(default_factory=list)
     assumptions: list[Assumption] = field(default_factory=list)
+    changed: dict[str, str] = field(default_factory=dict)
 
     @property
     def hits(self) -> Mapping[str, int]:
@@ -94,6 +96,7 @@ class PatchReport:
             "drifted": [dict(vars(drift)) for drift in self.drifted],
             "mismatched": self.mismatched,
             "assumptions": [assumption.to_dict() for assumption in self.assumptions],
+            "changed": self.changed,
         }
 
     def to_json(self) -> str:

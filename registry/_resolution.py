@@ -141,5 +141,6 @@ def _copy(report: PatchReport) -> PatchReport:
         unchanged=unchanged,
         drifted=list(report.drifted),
         mismatched=list(report.mismatched),
+        changed=dict(report.changed),
         assumptions=[],
     )

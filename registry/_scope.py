@@ -198,6 +198,7 @@ class _Entry:
             place.text for item in every if item.applies for place in item.spec.places if not place.is_spread
         }
         self._compare_companions(environment)
+        self.report.changed = dict(self._registry.changed)
         versions = {name: environment[name] for name in (*PACKAGES, *environment)}
         self.report.versions = {name: str(found) if found else None for name, found in versions.items()}
         self._resolution = Resolution(modules, list(self._watched))
@@ -325,7 +326,7 @@ class _Entry:
                 self._resolution.see_slot(slot, ENGINE)
 
     def _source_drifts(self, decision: Decision, target: Target) -> list[Drift]:
-        proved, source = self._registry.fingerprints, target.source()
+        proved, source = decision.spec.fingerprints, target.source()
         if proved is None or source is None:
             return []
         found = proved.of(source)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from ._errors import SpecError
+from ._fingerprint import Fingerprints
+from ._objects import factory_name, is_local, target_name
 from ._targets import Target, parse_target
 from ._versions import Range, parse_range
 
@@ -26,9 +28,11 @@ class PatchingSpec:
             item), `"pytree(pkg.mod:Class)"` (a pytree node), `"decorated(pkg.mod:decorator)"` (every method that
             the decorator made, in any module that imported the decorator by name), `"imported(pkg.mod:function)"`
             (the function in every module that imported it by name), `"mentioning(pkg:name)"` (every method of the
-            package whose code has the name).
+            package whose code has the name). A function, method or class may stand for its name, and so may an owner
+            with an attribute, such as `(torch, "where")`.
         replacement: `"pkg.mod:factory"`; `factory(original)` returns what to put in place. For a pytree node
-            `original` is None and the factory returns the keyword arguments of `register_pytree_node`.
+            `original` is None and the factory returns the keyword arguments of `register_pytree_node`. The factory
+            itself may stand for its name.
         requires: requirement strings, such as `"transformers>=4.56,<5.24"`. Bounds compare by release.
         reason: what goes wrong without the spec.
         upstream: links to the upstream issue, commit or source.
@@ -40,6 +44,8 @@ class PatchingSpec:
         kind: `"wrap"` (passes every call on to the original, changed or not), `"replace"` (does without it) or
             `"pytree"`.
         definer: file and line of the definition; filled in.
+        fingerprints: the sources that it was proved against; a registry fills it in.
+        origin: who it is from, such as the name of a package; a registry fills it in.
 
     Raises:
         SpecError: a field is malformed; the message says what to write.
@@ -50,15 +56,18 @@ class PatchingSpec:
     replacement: str
     requires: tuple[str, ...]
     reason: str
-    upstream: tuple[str, ...]
-    proofs: tuple[str, ...]
+    upstream: tuple[str, ...] = ()
+    proofs: tuple[str, ...] = ()
     kind: Kind
     defect: tuple[str, ...] = ()
     spreads: bool = False
     definer: str = field(default="", compare=False, repr=False)
+    fingerprints: Fingerprints | None = field(default=None, compare=False, repr=False)
+    origin: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._check_id()
+        self._name_objects()
         for name in ("targets", "requires", "upstream", "proofs", "defect"):
             self._check_strings(name)
         self._check_text()
@@ -79,6 +88,20 @@ class PatchingSpec:
     def ranges(self) -> tuple[Range, ...]:
         """The parsed requirements."""
         return self._ranges  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def is_local(self) -> bool:
+        """Say whether a target or the factory is an object that this process alone has."""
+        return any(map(is_local, (*self.targets, self.replacement)))
+
+    def _name_objects(self) -> None:
+        """Put names in the place of objects, for the fields are strings to everybody else."""
+        if isinstance(self.targets, tuple):
+            names = [target_name(item, self.id) for item in self.targets]
+            is_class = [isinstance(item, type) and self.kind == "pytree" for item in self.targets]
+            found = (f"pytree({name})" if is_node else name for name, is_node in zip(names, is_class, strict=True))
+            object.__setattr__(self, "targets", tuple(found))
+        object.__setattr__(self, "replacement", factory_name(self.replacement))
 
     def _check_id(self) -> None:
         if not isinstance(self.id, str) or not _ID.fullmatch(self.id):

@@ -228,6 +228,7 @@ def test_plan_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[st
                 "requires": ["torch>=2.9", "packaging>=1"],
                 "targets": ["cli_upstream:plain"],
                 "kind": "wrap",
+                "origin": "",
                 "proved_on": [],
                 "rests_on": "no",
             }
@@ -338,8 +339,10 @@ def test_list_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[st
                 "ranges": [["torch<2.9"], ["torch>=2.9"]],
                 "reason": "It breaks. / Otherwise.",
                 "proofs": 3,
+                "origin": "",
             }
-        ]
+        ],
+        "registries": [],
     }
 
 

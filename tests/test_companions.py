@@ -10,7 +10,6 @@ from types import ModuleType
 import pytest
 
 from exportcompat import CompanionError, CompanionWarning, apply_patches, plan
-from exportcompat import _companions as companions
 from exportcompat._companions import check_companions
 from exportcompat._drift._archive import read_sources
 from exportcompat.matrix.versions._version_axes import seasons
@@ -195,8 +194,9 @@ def test_the_command_refuses_before_a_model_is_loaded(
     broken: Registry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from exportcompat import _cli
+    from exportcompat._cli import _export
 
-    monkeypatch.setattr(companions, "default_registry", lambda: broken)
+    monkeypatch.setattr(_export, "default_registry", lambda: broken)
     assert _cli.main(["export", "no-such-model", "no-such-folder"]) == 2
     assert capsys.readouterr().err == f"exportcompat: error: {MESSAGE}\n"
 

@@ -3,6 +3,7 @@
 import ast
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from exportcompat._drift._findings import Locked, findings, for_version
 from exportcompat._drift._signature_fit import static_signature_mismatch
 from exportcompat._drift._survey import Surveyor
 from exportcompat.patches import default_registry
-from exportcompat.registry import Fingerprints, PatchingSpec
+from exportcompat.registry import Fingerprints, PatchingSpec, Registry
 
 KEYS = {"package", "version", "spec_id", "target", "state", "detail", "diff", "alarm"}
 CACHE = "transformers/cache_utils.py"
@@ -64,8 +65,9 @@ def wheel(folder: Path, version: str, changes: dict[str, str] | None = None) -> 
     return path
 
 
-def specs() -> list[PatchingSpec]:
-    return [spec for spec in for_version(default_registry(), "transformers", "5.24.0") if spec.id in IDS]
+def specs(lock: Fingerprints | None = None) -> list[PatchingSpec]:
+    found = for_version(default_registry(), "transformers", "5.24.0")
+    return [replace(spec, fingerprints=lock) for spec in found if spec.id in IDS]
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ def lock(tmp_path: Path) -> Fingerprints:
 
 def found(tmp_path: Path, lock: Fingerprints, changes: dict[str, str]) -> dict[str, tuple[str, str]]:
     surveyor = Surveyor(Package(read_sources(wheel(tmp_path, "5.24.0", changes), "transformers")))
-    rows = findings(surveyor.survey(specs()), specs(), Locked(lock), surveyor.moved)
+    rows = findings(surveyor.survey(specs()), specs(lock), Locked(specs(lock)), surveyor.moved)
     return {row.target: (row.state, row.detail) for row in rows if row.state != "unchanged"}
 
 
@@ -97,6 +99,19 @@ def test_comments_docstrings_annotations_and_other_files_change_nothing(tmp_path
 def test_another_body_with_the_same_defect_is_changed(tmp_path: Path, lock: Fingerprints) -> None:
     changes = edited("return key_states, value_states", "return value_states, key_states")
     assert found(tmp_path, lock, changes) == {LAYER: ("changed", "")}
+
+
+def test_what_never_had_a_source_is_not_gone(tmp_path: Path) -> None:
+    path = tmp_path / "lock.json"
+    (tmp_path / "lock.json").write_text(json.dumps({"transformers:where": {"builtin": ["5.23.0"]}}))
+    fields = {"id": "a", "replacement": "m:f", "requires": ("transformers",), "reason": "It breaks.", "kind": "wrap"}
+    specs = [
+        PatchingSpec(**{**fields, "id": name, "targets": (f"transformers:{name}",)}) for name in ("where", "other")
+    ]  # type: ignore[arg-type]
+    known = list(Registry(specs, fingerprints=Fingerprints(path)))
+    surveyor = Surveyor(Package(read_sources(wheel(tmp_path, "5.24.0"), "transformers")))
+    rows = findings(surveyor.survey(known), known, Locked(known), surveyor.moved)
+    assert {row.spec_id: row.state for row in rows} == {"where": "unchanged", "other": "gone"}
 
 
 def test_arguments_that_the_replacement_does_not_take_are_a_misfit(tmp_path: Path, lock: Fingerprints) -> None:
@@ -163,7 +178,7 @@ def test_a_spec_that_goes_by_a_name_is_gone_with_most_of_its_modules(tmp_path: P
         def modules(self, spec: PatchingSpec) -> int:
             return 3
 
-    (finding,) = findings(survey, [named], Before(Fingerprints(tmp_path / "none")), lambda _: "")
+    (finding,) = findings(survey, [named], Before([named]), lambda _: "")
     assert finding.state == state
 
 
@@ -186,7 +201,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_the_command_shows_a_diff_against_the_proved_source(
     tmp_path: Path, lock: Fingerprints, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_main, "default_registry", lambda: _Registry(lock))
+    monkeypatch.setattr(_main, "default_registry", lambda: Registry(specs(lock)))
     old, new = tmp_path / "transformers-5.23.0-py3-none-any.whl", wheel(tmp_path, "5.24.0", edited("+= 1", "+= 2"))
     status, out, err = run(capsys, "--transformers", str(new), "--against", str(old))
     assert (status, err) == (0, "")
@@ -202,12 +217,6 @@ def test_the_command_shows_a_diff_against_the_proved_source(
     # The keys are promised in docs/stability.md.
     assert found.keys() == {"findings", "alarms"}
     assert found["findings"][0].keys() == KEYS
-
-
-class _Registry(list[PatchingSpec]):
-    def __init__(self, lock: Fingerprints) -> None:
-        super().__init__(specs())
-        self.fingerprints = lock
 
 
 @pytest.mark.parametrize(

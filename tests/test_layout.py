@@ -24,6 +24,8 @@ LINES = (
     (*_MATRIX, "matrix.checks", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "_drift", "registry"),
+    ("_cli", "adapters", "_drift", "registry"),
+    ("_cli", "adapters", "patches", "registry"),
 )
 """The packages in the order in which they may import each other: each one those behind it, in one of the lines."""
 
@@ -33,6 +35,7 @@ SHARED: Mapping[str, set[str]] = {
     "_errors": {"registry"},
     "_extras": {"registry"},
     "_lazy": set(),
+    "_plugins": {"patches", "registry"},
     "_table": set(),
     "_version": set(),
     "matrix._files": {"registry"},

@@ -25,7 +25,7 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("targets", ("fakepkg:f", "fakepkg:f"), "wanted 'fakepkg:f' once"),
     ("replacement", "fakefactories.tagged", 'wanted "package.module:factory"'),
     ("replacement", "fakefactories:a.b", 'wanted "package.module:factory"'),
-    ("replacement", len, 'wanted "package.module:factory"'),
+    ("replacement", 7, 'wanted "package.module:factory"'),
     ("requires", "fakepkg>=1", "requires is 'fakepkg>=1'; wanted a tuple of strings"),
     ("requires", (), "requires is (); wanted at least one"),
     ("requires", ("fakepkg>=1rc1",), "so a bound is a plain release"),

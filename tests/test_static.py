@@ -43,6 +43,9 @@ class Base:
     def shared(self):
         return self.size
 
+def _own():
+    return 1
+
 other = helper
 made = functools.partial(helper, 1)
 ''',
@@ -62,6 +65,7 @@ class Child(Base):
 class Grandchild(Child):
     pass
 """,
+    "stars.py": "from .tools import *\nfrom .models import *\n",
 }
 NAMES = [
     ("pack_static", "tool"),
@@ -76,6 +80,8 @@ NAMES = [
     ("pack_static.models", "Grandchild.forward"),
     ("pack_static.models", "Child.Inner.method"),
     ("pack_static.models", "Grandchild"),
+    ("pack_static.stars", "helper"),
+    ("pack_static.stars", "Grandchild.shared"),
 ]
 
 
@@ -99,6 +105,12 @@ def test_a_definition_is_what_an_import_gives(package: Package, module: str, nam
         value = getattr(value, part)
     assert found is not None
     assert found.fingerprint == fingerprint(value)
+
+
+def test_a_star_brings_no_private_names(package: Package) -> None:
+    assert package.find("pack_static.tools", "_own") is not None
+    assert package.find("pack_static.stars", "_own") is None
+    assert package.find("pack_static.stars", "no_such") is None
 
 
 def test_an_initialiser_is_inherited(package: Package) -> None:

@@ -7,21 +7,29 @@
 
 from typing import TYPE_CHECKING
 
+from exportcompat.patches import default_registry
 from exportcompat.registry import (
     Assumption,
     AssumptionError,
     AssumptionWarning,
+    AttributeMissingError,
+    ClassMissingError,
     CompanionError,
     CompanionWarning,
     ConflictError,
     Decision,
     DriftError,
     DriftWarning,
+    DuplicateSpecError,
     ExportCompatError,
+    MissingExtraError,
+    ModuleMissingError,
     NotApplicableError,
     PatchingSpec,
     PatchReport,
+    ReadOnlyError,
     Registry,
+    RegistryError,
     RestoreError,
     SpecError,
     TargetError,
@@ -37,12 +45,15 @@ if TYPE_CHECKING:
     from ._encoder_decoder import TextDecoder
     from ._exporter import Exported, export
     from ._observer import InputObserver
+    from ._plugins import RegistrySource, installed_registries, load_registry
     from ._verification import Discrepancies, Discrepancy
 
 __all__ = [
     "Assumption",
     "AssumptionError",
     "AssumptionWarning",
+    "AttributeMissingError",
+    "ClassMissingError",
     "CompanionError",
     "CompanionWarning",
     "ConflictError",
@@ -51,13 +62,19 @@ __all__ = [
     "Discrepancy",
     "DriftError",
     "DriftWarning",
+    "DuplicateSpecError",
     "ExportCompatError",
     "Exported",
     "InputObserver",
+    "MissingExtraError",
+    "ModuleMissingError",
     "NotApplicableError",
     "PatchReport",
     "PatchingSpec",
+    "ReadOnlyError",
     "Registry",
+    "RegistryError",
+    "RegistrySource",
     "RestoreError",
     "SpecError",
     "TargetError",
@@ -66,7 +83,10 @@ __all__ = [
     "UnknownSpecError",
     "__version__",
     "apply_patches",
+    "default_registry",
     "export",
+    "installed_registries",
+    "load_registry",
     "plan",
 ]
 
@@ -75,8 +95,11 @@ _LATER = {
     "Discrepancy": "_verification",
     "Exported": "_exporter",
     "InputObserver": "_observer",
+    "RegistrySource": "_plugins",
     "TextDecoder": "_encoder_decoder",
     "export": "_exporter",
+    "installed_registries": "_plugins",
+    "load_registry": "_plugins",
 }
 """What is imported when it is first asked for: whoever only patches need not wait for it."""
 

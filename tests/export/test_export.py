@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers", reason="the cases are models 
 onnx = pytest.importorskip("onnx", reason="the file is read")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
-from exportcompat import ExportCompatError, Exported, export
+from exportcompat import ExportCompatError, Exported, Registry, export
 from exportcompat._exporter import _onnx_program
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
@@ -216,8 +216,10 @@ def test_a_failing_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest
         ({"dtype": "float8"}, "dtype 'float8' is not known; write one of float32, float16, bfloat16"),
         ({"generate": True}, "Linear cannot generate; pass generate=False"),
         ({"patches": {"include": ["no-such-id"]}}, "no-such-id"),
+        ({"registry": Registry(), "patches": {"include": ["no-such-id"]}}, "known ids: none"),
+        ({"registry": Registry(), "patches": {"registry": Registry()}}, "two registries are given"),
     ],
-    ids=["dtype", "generate", "include"],
+    ids=["dtype", "generate", "include", "registry", "registries"],
 )
 def test_bad_settings(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ExportCompatError, match=message):

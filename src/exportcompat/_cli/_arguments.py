@@ -92,6 +92,9 @@ def add_drift(commands: Any) -> argparse.ArgumentParser:
     source = "a version, newest, installed, or the path of a wheel, an sdist or a folder"
     for package in PACKAGES:
         parser.add_argument(f"--{package}", metavar="SOURCE", help=source)
+    parser.add_argument(
+        "--package", metavar="NAME=SOURCE", action="append", default=[], help="the same for any other package"
+    )
     parser.add_argument("--installed", action="store_true", help="what is installed of those that specs write to")
     parser.add_argument("--against", metavar="SOURCE", help="take diffs against this; default: the last proved release")
     parser.add_argument("--no-diff", action="store_true", help="no diffs, and no other release is fetched")

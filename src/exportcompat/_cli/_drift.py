@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from exportcompat._drift import (
@@ -24,7 +24,7 @@ from exportcompat._drift import (
 )
 from exportcompat._errors import AlarmError
 from exportcompat._table import table
-from exportcompat.registry import PACKAGES, ExportCompatError, Fingerprints, Registry, Target
+from exportcompat.registry import PACKAGES, ExportCompatError, PatchingSpec, Registry, Target
 
 _SHOWN = 60
 """Lines of a diff that are printed."""
@@ -52,26 +52,20 @@ class ReleaseInspector:
         """Return what became of every target, with diffs unless they are not wanted."""
         specs = for_version(self._registry, self.package, self.version)
         survey = self._surveyor.survey(specs)
-        targets = {target.text: target for spec in specs for target in spec.places}
-        found = findings(survey, specs, Locked(self._locked), self._surveyor.moved)
+        targets = {(spec.id, target.text): (spec, target) for spec in specs for target in spec.places}
+        found = findings(survey, specs, Locked(specs), self._surveyor.moved)
         if self._options.no_diff:
             return list(found)
-        return [self._with_diff(item, targets[item.target]) if item.target in targets else item for item in found]
+        return [self._with_diff(item, *targets.get((item.spec_id, item.target), ())) for item in found]
 
     def _sources(self, text: str) -> Any:
         return sources_of(text, self.package, index=self._options.index, cache=self._options.cache)
 
-    @cached_property
-    def _locked(self) -> Fingerprints:
-        if self._registry.fingerprints is None:
-            raise ExportCompatError("the registry has no lock file of sources to compare with")
-        return self._registry.fingerprints
-
-    def _with_diff(self, finding: Finding, target: Target) -> Finding:
+    def _with_diff(self, finding: Finding, spec: PatchingSpec | None = None, target: Target | None = None) -> Finding:
         """Return a finding with a diff against the last source that was proved, or with why there is none."""
-        if finding.state == "unchanged":
+        if finding.state == "unchanged" or spec is None or target is None:
             return finding
-        after, release = self._surveyor.definition(target), self._last_proved(target)
+        after, release = self._surveyor.definition(target), self._last_proved(spec, target)
         if after is None or not release:
             return finding
         before = self._definition(release, target)
@@ -79,9 +73,10 @@ class ReleaseInspector:
             return replace(finding, detail="; ".join(filter(None, [finding.detail, f"no diff: {before}"])))
         return replace(finding, diff=difference(before, after, (release, self.version)))
 
-    def _last_proved(self, target: Target) -> str:
+    def _last_proved(self, spec: PatchingSpec, target: Target) -> str:
         """Return the newest release before this one on which a target was proved, or else the oldest after it."""
-        proved = {text for releases in self._locked.releases(target.text).values() for text in releases}
+        known = spec.fingerprints.releases(target.text) if spec.fingerprints else {}
+        proved = {text for releases in known.values() for text in releases}
         own = Version(self.version)
         before = [text for text in proved if Version(text) < own]
         return max(before, key=Version) if before else min(proved, key=Version, default="")
@@ -144,11 +139,11 @@ def release_inspectors(options: argparse.Namespace, registry: Registry) -> Itera
     Raises:
         ExportCompatError: none was, or it cannot be read.
     """
-    given = {name: getattr(options, name.replace("-", "_")) for name in PACKAGES}
+    given = {**{name: getattr(options, name.replace("-", "_")) for name in PACKAGES}, **_others(options.package)}
     asked = dict.fromkeys(_concerned(registry), INSTALLED) if options.installed else given
     if not any(asked.values()):
         options_of = ", ".join(f"--{name} SOURCE" for name in PACKAGES)
-        raise ExportCompatError(f"say what to look at: {options_of} or --installed")
+        raise ExportCompatError(f"say what to look at: {options_of}, --package NAME=SOURCE or --installed")
     if options.against and sum(bool(text) for text in asked.values()) > 1:
         raise ExportCompatError("--against is for one package; give --transformers or --torch, not both")
     for package, text in asked.items():
@@ -157,9 +152,18 @@ def release_inspectors(options: argparse.Namespace, registry: Registry) -> Itera
 
 
 def _concerned(registry: Registry) -> list[str]:
-    """Return the packages that specs write to, those alone of the companions."""
+    """Return the packages that specs write to."""
     found = {target.package for spec in registry for target in spec.places}
-    return [name for name in PACKAGES if name in ("transformers", "torch") or name in found]
+    return [*(name for name in PACKAGES if name in found), *sorted(found.difference(PACKAGES))]
+
+
+def _others(given: list[str]) -> dict[str, str]:
+    """Return what `--package` says, by package."""
+    pairs = [text.partition("=") for text in given]
+    wrong = [name for name, _, source in pairs if not name or not source]
+    if wrong:
+        raise ExportCompatError(f"--package {wrong[0]}: write NAME=SOURCE, such as diffusers=newest")
+    return {str(canonicalize_name(name)): source for name, _, source in pairs}
 
 
 def _lines(looker: ReleaseInspector, found: list[Finding], *, everything: bool) -> Iterator[str]:

@@ -15,11 +15,13 @@ from exportcompat._exporter import Exported, check_opset, copy_companions, expor
 from exportcompat._extras import require
 from exportcompat._observer import first_line
 from exportcompat._verification import Discrepancies
-from exportcompat.registry import ExportCompatError, installed_version, parse_range
+from exportcompat.patches import default_registry
+from exportcompat.registry import ExportCompatError, Registry, installed_version, parse_range
 
 from ._media import Given, check_given
 from ._model_inputs import facts
 from ._model_loader import Loaded, Source, find_source, load
+from ._options import registry_of
 from ._output_folder import lay_out, staged
 from ._progress_counts import counting, counting_nodes
 from ._talk import Talk, calm
@@ -32,11 +34,12 @@ def run_export(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield the table of the comparison and the files that were written.
 
     Raises:
-        ExportCompatError: the model cannot be loaded or exported.
+        ExportCompatError: the model cannot be loaded or exported, or a registry that is named cannot be had.
         MismatchError: the file differs from eager.
     """
     given = given_of(arguments)
-    _check_first(arguments, given)
+    registry = registry_of(arguments, default_registry())
+    _check_first(arguments, given, registry)
     talk, folder = Talk(is_quiet=arguments.quiet), Path(arguments.folder)
     staging_folder = staged(folder, arguments.model, overwrite=arguments.overwrite)
     with calm(is_verbose=arguments.verbose), talk.ticking(), staging_folder as staging:
@@ -44,7 +47,7 @@ def run_export(arguments: argparse.Namespace) -> Iterator[str]:
         source = find_source(arguments.model, trust=arguments.trust_remote_code)
         loaded = load(source, arguments.task, given)
         notes(loaded, talk)
-        made = _export(loaded, staging, arguments, talk)
+        made = _export(loaded, staging, arguments, talk, registry)
         left = _companions(loaded, staging, arguments.dtype)
         lay_out(staging, arguments.layout)
         files = sorted(path.relative_to(staging) for path in staging.rglob("*") if path.is_file())
@@ -59,12 +62,12 @@ def given_of(arguments: argparse.Namespace) -> Given:
     return Given(arguments.prompt, arguments.image, arguments.audio, arguments.inputs)
 
 
-def _check_first(arguments: argparse.Namespace, given: Given) -> None:
+def _check_first(arguments: argparse.Namespace, given: Given, registry: Registry) -> None:
     """Refuse what can be told to be wrong before any work."""
     check_task(arguments.task)
     check_given(given)
-    check_companions()
-    plan(include=arguments.include, exclude=arguments.exclude)
+    check_companions(registry)
+    plan(include=arguments.include, exclude=arguments.exclude, registry=registry)
     for package in ("torch", "transformers", "onnxscript", *([] if arguments.no_verify else ["onnxruntime"])):
         require(package, "transformers" if package == "transformers" else "onnx")
     for text in _NEEDED:
@@ -84,7 +87,7 @@ def notes(loaded: Loaded, talk: Talk) -> None:
     talk(f"  {type(loaded.model).__name__} for {loaded.task.name}, run on {facts(loaded.inputs)}")
 
 
-def _export(loaded: Loaded, staging: Path, arguments: argparse.Namespace, talk: Talk) -> Exported:
+def _export(loaded: Loaded, staging: Path, arguments: argparse.Namespace, talk: Talk, registry: Registry) -> Exported:
     about = {
         "task": loaded.task.name,
         "source": loaded.source.name,
@@ -105,6 +108,7 @@ def _export(loaded: Loaded, staging: Path, arguments: argparse.Namespace, talk: 
             about=about,
             verify=not arguments.no_verify,
             patches={"include": arguments.include, "exclude": arguments.exclude},
+            registry=registry,
             progress=talk,
         )
 

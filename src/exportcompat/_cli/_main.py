@@ -15,7 +15,7 @@ from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
 from ._arguments import add_drift, add_export, add_verify
-from ._options import Commands, add_json, add_selection, to_json
+from ._options import Commands, add_json, add_registry, add_selection, to_json
 from ._registry_commands import add_list, add_plan, add_show
 
 _MATRIX = "matrix"
@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_export(commands: Commands) -> None:
     parser = add_export(commands)
     add_selection(parser)
+    add_registry(parser)
     add_json(parser)
 
 
@@ -78,6 +79,7 @@ def _add_verify(commands: Commands) -> None:
 
 def _add_drift(commands: Commands) -> None:
     parser = add_drift(commands)
+    add_registry(parser, "the specs of this registry alone")
     add_json(parser)
     parser.set_defaults(run=_drift)
 
@@ -91,10 +93,15 @@ def _drift(arguments: argparse.Namespace) -> Iterator[str]:
     """
     from ._drift import check_alarms, drift, drift_data
 
+    registry = default_registry()
+    if arguments.registry:
+        from exportcompat._plugins import only_registries
+
+        registry = only_registries(registry, arguments.registry)
     if not arguments.json:
-        yield from drift(arguments, default_registry())
+        yield from drift(arguments, registry)
         return
-    data = drift_data(arguments, default_registry())
+    data = drift_data(arguments, registry)
     yield to_json(data)
     check_alarms(data["alarms"])
 

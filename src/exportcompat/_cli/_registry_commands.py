@@ -9,7 +9,7 @@ from exportcompat._table import table
 from exportcompat.patches import AREAS, area_of, default_registry
 from exportcompat.registry import PACKAGES, Decision, Environment, PatchingSpec, mismatches, plan
 
-from ._options import Commands, add_json, add_selection, to_json
+from ._options import Commands, add_json, add_registry, add_selection, registry_of, to_json
 
 
 def add_plan(commands: Commands) -> None:
@@ -21,6 +21,7 @@ def add_plan(commands: Commands) -> None:
             f"--{package}", metavar="VERSION", help=f"version of {package}, or none; default: what is installed"
         )
     add_selection(parser)
+    add_registry(parser)
     add_json(parser)
     parser.set_defaults(run=_plan)
 
@@ -32,10 +33,11 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
         SpecError: a version is malformed.
         UnknownSpecError: an id is unknown.
         NotApplicableError: an included id is not for the versions.
+        RegistryError: a registry that is named cannot be had.
     """
     given = {package: getattr(arguments, package.replace("-", "_")) for package in PACKAGES}
     environment = Environment({name: _version(text) for name, text in given.items() if text is not None})
-    registry = default_registry()
+    registry = registry_of(arguments, default_registry())
     decisions = plan(registry, environment, include=arguments.include, exclude=arguments.exclude)
     # A plan looks at no package that no spec needs; these are shown in any case.
     versions = {name: _text(environment[name]) for name in (*PACKAGES, *environment)}
@@ -44,8 +46,8 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
         rows = [
             {
                 **_decision_data(item),
-                "proved_on": proved_on(item.spec, registry.fingerprints),
-                "rests_on": describe(item.spec, registry.fingerprints, environment) if item.applies else "",
+                "proved_on": proved_on(item.spec, item.spec.fingerprints),
+                "rests_on": describe(item.spec, item.spec.fingerprints, environment) if item.applies else "",
             }
             for item in decisions
         ]
@@ -55,7 +57,7 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
     yield from mismatched
     yield ""
     lines = [
-        (item.spec.id, "yes", describe(item.spec, registry.fingerprints, environment), item.reason)
+        (item.spec.id, "yes", describe(item.spec, item.spec.fingerprints, environment), item.reason)
         if item.applies
         else (item.spec.id, "no", "", item.reason)
         for item in decisions
@@ -80,6 +82,7 @@ def _decision_data(decision: Decision) -> dict[str, Any]:
         "requires": list(spec.requires),
         "targets": list(spec.targets),
         "kind": spec.kind,
+        "origin": spec.origin,
     }
 
 
@@ -91,6 +94,7 @@ def add_list(commands: Commands) -> None:
     parser.add_argument(
         "--model", metavar="MODEL_TYPE", help="those that concern a model of the installed transformers"
     )
+    add_registry(parser)
     add_json(parser)
     parser.set_defaults(run=_list)
 
@@ -99,23 +103,28 @@ def _list(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield every id with the ranges of its variants.
 
     Raises:
-        ExportCompatError: there is no such area or model.
+        ExportCompatError: there is no such area, model or registry.
         MissingExtraError: a model is asked for, and transformers is not installed.
     """
     groups = _groups(arguments)
+    offered = _offered()
     if arguments.json:
-        yield to_json({"specs": [{**entry, **more} for more, entries in groups for entry in entries]})
+        specs = [{**entry, **more} for more, entries in groups for entry in entries]
+        yield to_json({"specs": specs, "registries": [vars(item) for item in offered]})
         return
     for more, entries in groups:
         if more:
             what = f"in the code of {arguments.model}" if more["in_model"] else "in what all models share"
             yield f"{len(entries)} {'spec writes' if len(entries) == 1 else 'specs write'} {what}:"
         yield from (line for entry in entries for line in _list_lines(entry))
+    others = [item for item in offered if item.name not in arguments.registry]
+    if others:
+        yield f"other registries, for --registry: {', '.join(map(str, others))}"
 
 
 def _groups(arguments: argparse.Namespace) -> list[tuple[dict[str, bool], list[dict[str, Any]]]]:
     """Return the entries of `list` in groups, each with what JSON says of it besides."""
-    registry = default_registry()
+    registry = registry_of(arguments, default_registry())
     found: list[tuple[dict[str, bool], Iterable[PatchingSpec]]] = [({}, registry)]
     if arguments.model:
         own, shared = _choice().of_model(registry, arguments.model)
@@ -124,6 +133,13 @@ def _groups(arguments: argparse.Namespace) -> list[tuple[dict[str, bool], list[d
         found = [(more, _choice().of_area(specs, arguments.area)) for more, specs in found]
     ids = [(more, dict.fromkeys(spec.id for spec in specs)) for more, specs in found]
     return [(more, [_list_data(item, registry.variants(item)) for item in items]) for more, items in ids]
+
+
+def _offered() -> list[Any]:
+    """Return the registries that other packages offer; none of them is imported."""
+    from exportcompat._plugins import installed_registries
+
+    return installed_registries()
 
 
 def _choice() -> Any:
@@ -137,6 +153,8 @@ def _list_lines(entry: dict[str, Any]) -> Iterator[str]:
     yield f"{entry['id']} ({entry['proofs']} {'proof' if entry['proofs'] == 1 else 'proofs'})"
     yield from (f"    {', '.join(requires)}" for requires in entry["ranges"])
     yield f"    {entry['reason']}"
+    if entry["origin"] not in ("", "exportcompat"):
+        yield f"    from {entry['origin']}"
 
 
 def _list_data(spec_id: str, variants: list[PatchingSpec]) -> dict[str, Any]:
@@ -146,6 +164,7 @@ def _list_data(spec_id: str, variants: list[PatchingSpec]) -> dict[str, Any]:
         "ranges": [list(spec.requires) for spec in variants],
         "reason": " / ".join(dict.fromkeys(spec.reason for spec in variants)),
         "proofs": len({proof for spec in variants for proof in spec.proofs}),
+        "origin": variants[0].origin,
     }
 
 
@@ -154,6 +173,7 @@ def add_show(commands: Commands) -> None:
     text = "show one spec, and how its replacements differ from what is installed"
     parser = commands.add_parser("show", help=text, description=text, allow_abbrev=False)
     parser.add_argument("id", metavar="ID", help="id of the spec, as `exportcompat list` has it")
+    add_registry(parser)
     add_json(parser)
     parser.set_defaults(run=_show)
 
@@ -163,11 +183,13 @@ def _show(arguments: argparse.Namespace) -> Iterator[str]:
 
     Raises:
         UnknownSpecError: no spec has the id.
+        RegistryError: a registry that is named cannot be had.
     """
     # difflib and inspect would make every other command slower.
     from ._show import show, show_data
 
+    registry = registry_of(arguments, default_registry())
     if arguments.json:
-        yield to_json(show_data(arguments.id, default_registry(), Environment()))
+        yield to_json(show_data(arguments.id, registry, Environment()))
     else:
-        yield from show(arguments.id, default_registry(), Environment())
+        yield from show(arguments.id, registry, Environment())

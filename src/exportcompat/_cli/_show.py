@@ -53,7 +53,7 @@ def show_data(spec_id: str, registry: Registry, environment: Environment) -> dic
 def _variant_data(decision: Decision) -> dict[str, Any]:
     spec = decision.spec
     lists = {name: list(getattr(spec, name)) for name in ("requires", "targets", "upstream", "proofs", "defect")}
-    texts = {name: getattr(spec, name) for name in ("reason", "kind", "replacement", "spreads", "definer")}
+    texts = {name: getattr(spec, name) for name in ("reason", "kind", "replacement", "spreads", "definer", "origin")}
     return {**texts, **lists, "applies": decision.applies, "decision": decision.reason}
 
 
@@ -67,6 +67,7 @@ def _facts(decision: Decision) -> Iterator[str]:
     yield from _field("upstream", *spec.upstream)
     yield from _field("proofs", *spec.proofs)
     yield from _field("defined at", spec.definer)
+    yield from _field("from", spec.origin) if spec.origin else ()
     yield from _field("applies", f"{'yes' if decision.applies else 'no'}: {decision.reason}")
 
 

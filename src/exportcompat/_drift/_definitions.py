@@ -101,11 +101,23 @@ class Package:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             return self._imported(module, node, parts, depth)
         if node is None:
-            return None
+            return self._starred(module, parts, depth)
         found: Definition | None = self._definition(module, parts[0], node, depth)
         for part in parts[1:]:
             found = self._member(found, part, depth) if found else None
         return found
+
+    def _starred(self, module: str, parts: list[str], depth: int) -> Definition | None:
+        """Return what a name stands for that a module has by `from ... import *`; the last of them counts."""
+        tree = self.tree(module)
+        stars = [node for node in (tree.body if tree else ()) if _is_star(node)]
+        if parts[0].startswith("_"):
+            return None
+        found = (self._find(self._origin(module, node), parts, depth + 1) for node in reversed(stars))
+        return next(filter(None, found), None)
+
+    def _origin(self, module: str, node: Any) -> str:
+        return _absolute(module, node, is_package=f"{module}.__init__" in self.sources or self._has_children(module))
 
     def _definition(self, module: str, name: str, node: ast.AST, depth: int) -> Definition | None:
         if isinstance(node, (ast.ClassDef, Function)):
@@ -121,8 +133,7 @@ class Package:
         (alias,) = [item for item in node.names if parts[0] in (item.asname, item.name)]
         if isinstance(node, ast.Import):
             return None
-        origin = _absolute(module, node, is_package=f"{module}.__init__" in self.sources or self._has_children(module))
-        return self._find(origin, [alias.name, *parts[1:]], depth + 1)
+        return self._find(self._origin(module, node), [alias.name, *parts[1:]], depth + 1)
 
     def _has_children(self, module: str) -> bool:
         return any(name.startswith(f"{module}.") for name in self.sources)
@@ -143,6 +154,10 @@ class Package:
             if parent and (found := self._member(parent, name, depth + 1)):
                 return found
         return None
+
+
+def _is_star(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
 
 
 def parsed(text: str) -> ast.Module | None:

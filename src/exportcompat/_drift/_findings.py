@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 from packaging.version import Version
 
-from exportcompat.registry import Fingerprints, PatchingSpec, Target
+from exportcompat.registry import BUILTIN, Fingerprints, PatchingSpec, Target
 
 from ._definitions import Definition
 from ._survey import Place, Survey
@@ -68,23 +68,24 @@ class Known(Protocol):
 
 
 class Locked:
-    """What the lock file knows.
+    """What the lock files of specs know; a spec that has none knows nothing.
 
     Args:
-        sources: the lock file.
+        specs: the specs.
     """
 
-    def __init__(self, sources: Fingerprints) -> None:
-        self._sources = sources
+    def __init__(self, specs: Iterable[PatchingSpec]) -> None:
+        self._sources: dict[str, Fingerprints | None] = {spec.id: spec.fingerprints for spec in specs}
 
     def fingerprints(self, spec: PatchingSpec, target: Target) -> Collection[str]:
-        return self._sources.releases(target.text)
+        return spec.fingerprints.releases(target.text) if spec.fingerprints else ()
 
     def modules(self, spec: PatchingSpec) -> int:
         return 0
 
     def occurrences(self, spec_id: str) -> Collection[str] | None:
-        return self._sources.occurrences(spec_id)
+        sources = self._sources.get(spec_id)
+        return sources.occurrences(spec_id) if sources else None
 
 
 def for_version(specs: Iterable[PatchingSpec], package: str, version: str) -> list[PatchingSpec]:
@@ -124,17 +125,20 @@ def findings(
 
 
 def _about(spec: PatchingSpec, target: Target, place: Place, known: Known, moved: Callable[[Target], str]) -> Finding:
+    proved = known.fingerprints(spec, target)
     if not place.fingerprint:
+        if BUILTIN in proved:
+            return Finding(spec.id, target.text, "unchanged", "it had no Python source where it was proved either")
         where = moved(target)
         return Finding(spec.id, target.text, "moved" if where else "gone", f"it is {where}" if where else "")
-    if place.fingerprint in known.fingerprints(spec, target):
+    if place.fingerprint in proved:
         return Finding(spec.id, target.text, "unchanged")
     if place.misfit:
         return Finding(spec.id, target.text, "misfit", place.misfit)
     if not place.has_defect:
         patterns = " and ".join(spec.defect)
         return Finding(spec.id, target.text, "fixed", f"it does not match {patterns}")
-    return Finding(spec.id, target.text, "changed")
+    return Finding(spec.id, target.text, "changed", "" if proved else "no source is known that it was proved against")
 
 
 def _about_methods(survey: Survey, spec: PatchingSpec, targets: list[Target], known: Known) -> Finding:

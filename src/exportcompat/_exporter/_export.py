@@ -32,6 +32,7 @@ def export(
     tolerance: float | None = None,
     on_assumption: OnAssumption = "warn",
     patches: Mapping[str, Any] | None = None,
+    registry: Registry | None = None,
     progress: Progress | None = None,
 ) -> Exported:
     """Export a model to one ONNX graph that is right at other shapes, and compare it with eager.
@@ -55,6 +56,7 @@ def export(
         on_assumption: what to do where the graph is right for some of the dynamic sizes only; see `apply_patches`. The
             file has the assumptions in its `metadata_props`, and the comparison goes to both sides of each.
         patches: keyword arguments of `apply_patches`.
+        registry: the specs, as `apply_patches` takes them; None means those of this package.
         progress: gets a line for each stage.
 
     Raises:
@@ -65,7 +67,7 @@ def export(
         Exception: what `torch.onnx.export` raises for a model that does not export.
     """
     say = progress or (lambda _: None)
-    patches = {"on_assumption": on_assumption, **(patches or {})}
+    patches = _arguments(on_assumption, registry, patches or {})
     _require_packages(patches.get("registry"), verify=verify)
     check_opset(opset)
     if not isinstance(observer_or_inputs, InputObserver) and is_encoder_decoder(model, observer_or_inputs, generate):
@@ -91,6 +93,13 @@ def export(
         save(made, path, metadata(report, {**model_facts(model), **(about or {})}), external_data)
         files = write_configs(model, path, names, tokenizer) if path.name == "model.onnx" else []
     return Exported(path, report, verified(observer, path, tolerance, say) if verify else None, files)
+
+
+def _arguments(on_assumption: OnAssumption, registry: Registry | None, patches: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the keyword arguments of `apply_patches`."""
+    if registry is not None and patches.get("registry", registry) is not registry:
+        raise ExportCompatError("two registries are given, as registry= and in patches=; leave one out, or give a | b")
+    return {"on_assumption": on_assumption, "registry": registry, **patches}
 
 
 def _require_packages(registry: Registry | None, *, verify: bool) -> None:
