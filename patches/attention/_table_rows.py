@@ -42,6 +42,10 @@ class EndlessTable:
         """Return one size of the table, or both."""
         return self.shape if dim is None else self.shape[dim]
 
+    def to(self, *args: Any, **kwargs: Any) -> "EndlessTable":
+        """Return the table with the dtype and device that `torch.Tensor.to` would give its rows."""
+        return EndlessTable(self._module, self._table.to(*args, **kwargs))
+
     def index_select(self, dim: int, positions: torch.Tensor) -> torch.Tensor:
         """Return the rows of one-dimensional `positions`, int64; `dim` is 0, as nothing else is looked up."""
         if dim != 0:

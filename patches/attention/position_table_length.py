@@ -58,5 +58,5 @@ SPECS = variants(
         "proofs": ("m2m_100_decoder",),
         "kind": "wrap",
     },
-    {"transformers>=5.24": {}},
+    {"transformers>=4.57": {}},
 )

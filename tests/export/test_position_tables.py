@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="an export needs torch")
-pytest.importorskip("transformers", minversion="5.24", reason="the tables of older releases are not mended")
+pytest.importorskip("transformers", minversion="4.57", reason="the tables of older releases are not mended")
 
 from torch.export import Dim
 from transformers.models.fsmt import modeling_fsmt
@@ -52,4 +52,5 @@ def test_rows_beyond_the_table_are_those_of_eager(cls: Any, settings: tuple[int,
     assert (vars(table), dict(table._buffers), dict(table._parameters)) == before
     for batch, length in ((3, 8), (1, 30)):
         given = tokens(cls, batch, length)
-        torch.testing.assert_close(program(given), made(cls, settings)(given), atol=1e-6, rtol=0)
+        # XGLM of 4.57 adds to the positions that it is given.
+        torch.testing.assert_close(program(given.clone()), made(cls, settings)(given.clone()), atol=1e-6, rtol=0)
