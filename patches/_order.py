@@ -74,6 +74,7 @@ ORDER = (
     "vision.idefics_patch_positions",
     "vision.pixtral_patches",
     "attention.causal_mask_length",
+    "attention.position_table_length",
     "recurrent.padding_mask",
     "vision.beit_relative_index",
     "vision.mobilevit_resize",

@@ -62,6 +62,7 @@ CASES = (
         call(f"{_MODELS}:make_text_decoder", "Speech2Text"),
         has_model("speech_to_text"),
     ),
+    _decoder("m2m_100", "M2M100, texts longer than its positions", "M2M100", has_model("m2m_100")),
     _composite("trocr", "TrOCR joined with DeiT"),
     _composite("gpt2", "GPT-2 joined with ViT, whose states have another size"),
     _composite("bert", "BERT joined with BERT"),

@@ -1,0 +1,62 @@
+"""A table of sines of positions is made longer by a Python `if`, and a graph keeps that of the sample.
+
+Symptom: a file stops beyond `max_position_embeddings` ("indices element out of data bounds"), where eager makes the
+table longer: Speech2Text, M2M100, NLLB-MoE, XGLM, Kosmos-2, SeamlessM4T, SpeechT5, Musicgen, FSMT, TrOCR.
+Cause: `if max_pos > self.weights.size(0): self.make_weights(...)`. The graph has the table, and not the `if`.
+What is done: while it is traced, the table is one that has every row. Those beyond the table that there is are computed
+by the class's own `get_embedding`, for the positions of the call alone, so that a step costs what its tokens cost.
+Can go: when transformers computes the rows of a call from its positions.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.patches.toolkit.records import source, variants
+
+
+def patch_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `forward(ids, ...)` of a table of positions find every row; leave other methods as they are."""
+    if original.__name__ != "forward":
+        return original
+
+    @functools.wraps(original)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        from exportcompat.patches.toolkit.tracing import is_traced
+
+        from ._table_rows import EndlessTable
+
+        given = [item for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
+        name = next(
+            (name for name in ("weights", "weight") if isinstance(getattr(self, name, None), torch.Tensor)), None
+        )
+        if name is None or torch.compiler.is_dynamo_compiling() or not any(map(is_traced, given)):
+            return original(self, *args, **kwargs)
+        before = dict(self.__dict__)
+        # A module looks for its own attributes first, and for buffers and parameters after them.
+        self.__dict__[name] = EndlessTable(self, getattr(self, name))
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            self.__dict__.pop(name)
+            self.__dict__.update({name: before[name]} if name in before else {})
+
+    return forward
+
+
+SPECS = variants(
+    {
+        "id": "position-table-length",
+        "targets": tuple(
+            f"mentioning(transformers:{name})" for name in ("make_weights", "make_weight", "get_embedding")
+        ),
+        "replacement": f"{__name__}:patch_forward",
+        "reason": "A table of positions is as long as the sample needs: no result beyond it, where eager lengthens it.",
+        "upstream": (source("models/m2m_100/modeling_m2m_100.py", "v5.24.0"),),
+        "proofs": ("m2m_100_decoder",),
+        "kind": "wrap",
+    },
+    {"transformers>=4.57": {}},
+)
