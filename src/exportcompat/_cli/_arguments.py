@@ -29,7 +29,7 @@ def add_export(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--task", metavar="TASK", help="default: that of the architecture; a wrong one lists all")
     _add_inputs(parser)
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), help="default: that of the weights")
-    parser.add_argument("--opset", type=int, metavar="N", help="version of ONNX's operators; default: that of torch")
+    parser.add_argument("--opset", type=int, metavar="N", help="version of ONNX's operators; default: 23, or torch's")
     parser.add_argument(
         "--external-data",
         choices=("auto", "always", "never"),

@@ -44,7 +44,8 @@ def export(
         observer_or_inputs: an `InputObserver` that has watched the model, or what `observe` takes.
         path: an `.onnx` file, or a folder, which then gets `model.onnx` and what clients read beside it. For an
             encoder-decoder it is a folder.
-        opset: version of ONNX's operators; None for the default of torch.
+        opset: version of ONNX's operators; None for 23 where the installed torch, onnxscript and onnxruntime take
+            it, and the model can be written in it, else for the default of torch.
         dtype: `"float32"`, `"float16"` or `"bfloat16"`: export a copy of the model in it. Takes inputs, no observer.
         external_data: write the weights to a second file; None does so from 128 MB on.
         generate: see `observe`.
@@ -86,7 +87,7 @@ def export(
     path = _file(path)
     model, observer = _observed(model, observer_or_inputs, dtype, generate, say, patches)
     with stage("export", say), apply_patches(**patches) as report:
-        made, names = program(model, observer, opset)
+        made, names = program(model, observer, opset, say)
     with stage("write", say):
         save(made, path, metadata(report, {**model_facts(model), **(about or {})}), external_data)
         files = write_configs(model, path, names, tokenizer) if path.name == "model.onnx" else []
