@@ -11,7 +11,7 @@ from typing import Any
 
 from exportcompat._extras import require
 from exportcompat._observer import InputObserver, Inputs
-from exportcompat._serving import share_heads
+from exportcompat._serving import Served, share_heads
 from exportcompat._verification import Discrepancies, Discrepancy
 from exportcompat.registry import ExportCompatError, PatchReport
 
@@ -32,12 +32,14 @@ class Exported:
         report: which patches were applied and used.
         discrepancies: the comparison with eager; None if it was not asked for.
         files: other files that were written.
+        served: the file that was derived for a runtime, if one was asked for.
     """
 
     path: Path
     report: PatchReport
     discrepancies: Discrepancies | None
     files: list[Path] = field(default_factory=list)
+    served: Served | None = None
 
     def __iter__(self) -> Iterator[Any]:
         yield from (self.path, self.report, self.discrepancies)
@@ -45,7 +47,14 @@ class Exported:
     def __str__(self) -> str:
         table = "not verified" if self.discrepancies is None else str(self.discrepancies)
         taken = [str(item) for item in self.report.assumptions if item.kind != "shortcut"]
-        return "\n".join([f"{self.path}, with {', '.join(self.report.used) or 'no patch'}", *taken, table])
+        return "\n".join(
+            [
+                f"{self.path}, with {', '.join(self.report.used) or 'no patch'}",
+                *taken,
+                table,
+                *([] if self.served is None else [str(self.served)]),
+            ]
+        )
 
 
 def verified(observer: InputObserver, path: Path, tolerance: float | None, say: Progress) -> Discrepancies:

@@ -43,11 +43,11 @@ def _unrepeated(value: Any) -> Any:
     reshape = producer(value, "Reshape")
     expand = producer(reshape.inputs[0], "Expand") if reshape else None
     unsqueeze = producer(expand.inputs[0], "Unsqueeze") if expand else None
-    if unsqueeze is None or numbers(unsqueeze.inputs[1]) != [2]:
+    if expand is None or unsqueeze is None or numbers(unsqueeze.inputs[1]) != [2]:
         return None
     source, wide = unsqueeze.inputs[0], expand.outputs[0]
     heads, channels, times = size(source, 1), size(source, 3), size(wide, 2, 5)
-    if None in (heads, channels, times):
+    if heads is None or channels is None or times is None:
         return None
     # The heads are repeated, and nothing else is: a size of 1 could be expanded along another axis, too.
     kept = (size(wide, 1, 5), size(wide, 4, 5), size(value, 1), size(value, 3), str(wide.shape[3]))

@@ -63,12 +63,13 @@ def _read(node: Any) -> _Attention | None:
         return None
     (past_key, key), (past_value, value) = grown
     alike = query.shape is not None and str(query.shape[2]) == str(key.shape[2]) == str(value.shape[2])
-    channels = {size(item, 3) for item in (query, key, value)}
-    if not alike or len(channels) != 1 or None in channels or channels.pop() % _HEADS_OF:
+    channels = size(query, 3)
+    if not alike or channels is None or channels % _HEADS_OF or {size(key, 3), size(value, 3)} != {channels}:
         return None
-    if None in (size(query, 1), size(key, 1)) or size(key, 1) != size(value, 1) or depends(mask, states):
+    heads, kv_heads = size(query, 1), size(key, 1)
+    if heads is None or kv_heads is None or kv_heads != size(value, 1) or depends(mask, states):
         return None
-    return _Attention(node, query, (key, value), (past_key, past_value), tuple(states), mask)
+    return _Attention(node, query, (key, value), (past_key, past_value), (states[0], states[1]), mask)
 
 
 def _grown(present: Any) -> tuple[Any, Any] | None:
@@ -104,7 +105,7 @@ def _lengths(writer: Writer, item: _Attention) -> tuple[Any, Any]:
 
     total = writer.node("Shape", [item.mask], attributes={"start": 3, "end": 4})
     total = writer.node("Cast", [total], attributes={"to": 6})
-    batch = writer.node("Shape", [item.query], attributes={"start": 0, "end": 1})
+    batch = writer.node("Shape", [item.past[0]], attributes={"start": 0, "end": 1})
     last = writer.node("Sub", [total, writer.constant(np.array([1], np.int32))])
     return writer.node("Squeeze", [total]), writer.node("Expand", [last, batch])
 
@@ -135,7 +136,7 @@ def _merged(writer: Writer, value: Any) -> Any:
         return writer.node("RotaryEmbedding", [inner, *rotation.inputs[1:]], inner, attributes=attributes)
     swap = producer(value, "Transpose")
     split = swap.inputs[0] if is_swap(swap) else None
-    width = size(value, 1) * size(value, 3)
+    width = value.shape[1] * value.shape[3]
     reshape = producer(split, "Reshape")
     if reshape is not None and size(reshape.inputs[0], 2, 3) == width:
         return reshape.inputs[0]
@@ -151,7 +152,7 @@ def _unmerge(graph: Any, item: _Attention, made: Any) -> None:
     import numpy as np
 
     old = item.node.outputs[0]
-    heads, channels = size(item.query, 1), size(item.query, 3)
+    heads, channels = item.query.shape[1], item.query.shape[3]
     zeroed = _rows_zeroed(old)
     merge = _merge_of(zeroed.outputs[0] if zeroed else old, heads * channels)
     if merge is not None:
