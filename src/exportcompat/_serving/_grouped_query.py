@@ -58,10 +58,10 @@ def _read(node: Any) -> _Attention | None:
     if node.op_type != "Attention" or node.domain or len(node.inputs) != 4 or node.inputs[3] is None:
         return None
     query, *states, mask = node.inputs
-    grown = [_grown(value) for value in states]
-    if None in grown or len(mask.shape or ()) != 4:
+    keys, values = (_grown(state) for state in states)
+    if keys is None or values is None or len(mask.shape or ()) != 4:
         return None
-    (past_key, key), (past_value, value) = grown
+    (past_key, key), (past_value, value) = keys, values
     alike = query.shape is not None and str(query.shape[2]) == str(key.shape[2]) == str(value.shape[2])
     channels = size(query, 3)
     if not alike or channels is None or channels % _HEADS_OF or {size(key, 3), size(value, 3)} != {channels}:
