@@ -13,6 +13,7 @@ pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import ExportCompatError, Exported, Registry, export
 from exportcompat._exporter import _onnx_program
+from exportcompat._exporter._opset import default_opset
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.matrix.checks._restoration import Snapshot
@@ -80,6 +81,17 @@ def test_the_file_says_how_it_was_made(made: tuple[Exported, list[str], list[str
     assert json.loads(facts["exportcompat.report"])["used"] == result.report.used
     assert json.loads(facts["exportcompat.versions"])["torch"].startswith("2.")
     assert facts["exportcompat.model_class"] == "LlamaForCausalLM"
+
+
+def test_operators_are_of_the_newest_opset_that_runs(made: tuple[Exported, list[str], list[str]]) -> None:
+    model = onnx.load(str(made[0].path))
+    wanted = default_opset()
+    if wanted is None:
+        pytest.skip("the installed packages do not take the preferred opset")
+    assert model.opset_import[0].version == wanted
+    attention = [node for node in model.graph.node if node.op_type == "Attention"]
+    # Heads of keys are the cache itself, and not copies for each head of the queries.
+    assert [node.input[1] for node in attention] == ["present.0.key", "present.1.key"]
 
 
 def test_what_clients_read_stands_beside_it(made: tuple[Exported, list[str], list[str]]) -> None:

@@ -1,4 +1,4 @@
-"""The subcommands `export`, `verify` and `drift`: their arguments. What they do is elsewhere, and imported later."""
+"""The arguments of `export`, `verify`, `serve` and `drift`. What they do is elsewhere, and imported later."""
 
 import argparse
 from collections.abc import Iterator
@@ -20,6 +20,12 @@ def _verify(arguments: argparse.Namespace) -> Iterator[str]:
     return run_verify(arguments)
 
 
+def _serve(arguments: argparse.Namespace) -> Iterator[str]:
+    from ._serve import run_serve
+
+    return run_serve(arguments)
+
+
 def add_export(commands: Any) -> argparse.ArgumentParser:
     """Add the parser of `export`."""
     text = "export a model to a folder, and compare the file with eager"
@@ -29,7 +35,7 @@ def add_export(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--task", metavar="TASK", help="default: that of the architecture; a wrong one lists all")
     _add_inputs(parser)
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), help="default: that of the weights")
-    parser.add_argument("--opset", type=int, metavar="N", help="version of ONNX's operators; default: that of torch")
+    parser.add_argument("--opset", type=int, metavar="N", help="version of ONNX's operators; default: 23, or torch's")
     parser.add_argument(
         "--external-data",
         choices=("auto", "always", "never"),
@@ -42,6 +48,8 @@ def add_export(commands: Any) -> argparse.ArgumentParser:
         default="flat",
         help="where the ONNX files go: beside the others, or into onnx/ as transformers.js wants them",
     )
+    parser.add_argument("--serve", metavar="TARGET", help="also derive a faster file for a runtime: cpu")
+    _add_weights(parser)
     parser.add_argument("--overwrite", action="store_true", help="write into a folder that is not empty")
     parser.add_argument("--no-verify", action="store_true", help="do not compare with eager")
     parser.add_argument("--traceback", action="store_true", help="show the whole error of an export that fails")
@@ -61,6 +69,31 @@ def add_verify(commands: Any) -> argparse.ArgumentParser:
     _add_talk(parser)
     parser.set_defaults(run=_verify)
     return parser
+
+
+def add_serve(commands: Any) -> argparse.ArgumentParser:
+    """Add the parser of `serve`."""
+    text = "derive a faster file of a decoder for a runtime, compare it with eager, and time it beside the plain one"
+    parser: argparse.ArgumentParser = commands.add_parser("serve", help=text, description=text, allow_abbrev=False)
+    parser.add_argument("file", metavar="FILE", help="an ONNX file of a decoder")
+    parser.add_argument("--target", metavar="TARGET", default="cpu", help="cpu (default), cuda or webgpu")
+    parser.add_argument("--output", metavar="FILE", type=Path, help="default: <name>_<target>.onnx beside the file")
+    _add_weights(parser)
+    parser.add_argument(
+        "--unverified", action="store_true", help="write a file for a runtime that is not here, without a comparison"
+    )
+    parser.add_argument("--model", metavar="MODEL_DIR", help="the model; default: what the file says")
+    parser.add_argument("--task", metavar="TASK", help="default: what the file says, or that of the architecture")
+    _add_inputs(parser)
+    _add_talk(parser)
+    parser.set_defaults(run=_serve)
+    return parser
+
+
+def _add_weights(parser: argparse.ArgumentParser) -> None:
+    """Add how small the weights of a derived file are."""
+    text = "of the derived file: int8, int4 or int4-zero-points, in blocks of 32; the loss is measured and reported"
+    parser.add_argument("--weights", metavar="WEIGHTS", help=text)
 
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:

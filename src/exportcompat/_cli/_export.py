@@ -4,16 +4,17 @@ import argparse
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from exportcompat._api import plan
 from exportcompat._companions import check_companions
 from exportcompat._errors import MismatchError
-from exportcompat._exporter import Exported, check_opset, copy_companions, export
+from exportcompat._exporter import Exported, check_opset, check_serve, copy_companions, export
 from exportcompat._extras import require
 from exportcompat._observer import first_line
+from exportcompat._serving import Served
 from exportcompat._verification import Discrepancies
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError, Registry, installed_version, parse_range
@@ -78,6 +79,7 @@ def _check_first(arguments: argparse.Namespace, given: Given, registry: Registry
                 f"{wanted.package} {found} is installed, and {text} is needed; run: pip install --upgrade '{text}'"
             )
     check_opset(arguments.opset)
+    check_serve(arguments.serve, arguments.weights)
 
 
 def notes(loaded: Loaded, talk: Talk) -> None:
@@ -110,6 +112,8 @@ def _export(loaded: Loaded, staging: Path, arguments: argparse.Namespace, talk: 
             patches={"include": arguments.include, "exclude": arguments.exclude},
             registry=registry,
             progress=talk,
+            serve=arguments.serve,
+            weights=arguments.weights,
         )
 
 
@@ -151,12 +155,17 @@ def _snapshot(source: Source) -> Path:
 def _at(made: Exported, folder: Path, files: list[Path]) -> Exported:
     """Return what was made, at its last place."""
     path = next(folder / file for file in files if file.name == made.path.name)
-    return replace(made, path=path, files=[folder / file for file in files if folder / file != path])
+    served = made.served
+    if served is not None and served.path is not None:
+        served = replace(served, path=next(folder / file for file in files if file.name == served.path.name))
+    return replace(made, path=path, files=[folder / file for file in files if folder / file != path], served=served)
 
 
 def _report(made: Exported, left: list[str], *, as_json: bool) -> Iterator[str]:
     if as_json:
-        yield to_json(made.path, made.discrepancies, specs=made.report.used, files=[str(file) for file in made.files])
+        served = {} if made.served is None else {"served": served_data(made.served)}
+        files = [str(file) for file in made.files]
+        yield to_json(made.path, made.discrepancies, specs=made.report.used, files=files, **served)
         return
     yield from str(made).splitlines()
     yield from (f"also written: {file}" for file in made.files)
@@ -169,6 +178,17 @@ def to_json(path: Path, found: Discrepancies | None, **others: Any) -> str:
     rows = [] if found is None else [{**vars(row)} for row in found]
     verdict = None if found is None else found.success
     return json.dumps({"path": str(path), "success": verdict, **others, "calls": rows}, indent=2)
+
+
+def served_data(served: Served) -> dict[str, Any]:
+    """Return what `--json` says of a derived file."""
+    return {
+        "path": None if served.path is None else str(served.path),
+        "target": served.target,
+        "contract": asdict(served.contract),
+        "attempts": [{"name": item.name, "kept": item.kept, "reason": item.reason} for item in served.attempts],
+        "loss": None if served.loss is None else asdict(served.loss),
+    }
 
 
 def judge(path: Path, found: Discrepancies) -> None:

@@ -14,7 +14,7 @@ from exportcompat._version import __version__
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
-from ._arguments import add_drift, add_export, add_verify
+from ._arguments import add_drift, add_export, add_serve, add_verify
 from ._options import Commands, add_json, add_registry, add_selection, to_json
 from ._registry_commands import add_list, add_plan, add_show
 
@@ -77,6 +77,10 @@ def _add_verify(commands: Commands) -> None:
     add_json(add_verify(commands))
 
 
+def _add_serve(commands: Commands) -> None:
+    add_json(add_serve(commands))
+
+
 def _add_drift(commands: Commands) -> None:
     parser = add_drift(commands)
     add_registry(parser, "the specs of this registry alone")
@@ -117,6 +121,7 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_show,
     _add_export,
     _add_verify,
+    _add_serve,
     _add_drift,
     _add_matrix,
 )

@@ -75,6 +75,17 @@ def _files(path: Path) -> list[Path]:
 
 
 def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepancies:
+    observer = observed(path, arguments, talk)
+    talk("verify ...")
+    return observer.check_discrepancies(path)
+
+
+def observed(path: Path, arguments: argparse.Namespace, talk: Talk) -> InputObserver:
+    """Return what was seen of the model, or of its part, that a file was made of.
+
+    Raises:
+        ExportCompatError: the file does not say which model that was, or the model cannot be loaded or run.
+    """
     made = _made(path)
     name = arguments.model or made.source
     if not name:
@@ -87,9 +98,7 @@ def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepa
     notes(loaded, talk)
     talk("observe ...")
     with apply_patches():
-        observer = _observer(loaded, made.part)
-    talk("verify ...")
-    return observer.check_discrepancies(path)
+        return _observer(loaded, made.part)
 
 
 def _made(path: Path) -> _Made:

@@ -1,13 +1,14 @@
 """From a model to a file that is right: observe, export, write, compare."""
 
 from ._companion_files import copy_companions
-from ._export import export
+from ._export import check_serve, export
 from ._opset import check_opset
 from ._steps import Exported
 
 __all__ = [
     "Exported",
     "check_opset",
+    "check_serve",
     "copy_companions",
     "export",
 ]

@@ -57,7 +57,7 @@ def export_encoder_decoder(
         programs, taken = {}, {}
         for name, (part, observer) in parts.items():
             before = len(report.assumptions)
-            programs[name] = program(part, observer, opset)[0]
+            programs[name] = program(part, observer, opset, say)[0]
             taken[name] = report.assumptions[before:]
     drop_unused(programs[ENCODER])
     with stage("write", say):

@@ -8,6 +8,8 @@ from exportcompat._api import apply_patches
 from exportcompat._companions import check_companions
 from exportcompat._extras import require
 from exportcompat._observer import InputObserver, Inputs, is_encoder_decoder, observe
+from exportcompat._serving import Weights, check_weights, find_target
+from exportcompat._serving import serve as derive_served
 from exportcompat.registry import ExportCompatError, OnAssumption, Registry
 
 from ._client_configs import write_configs
@@ -34,6 +36,8 @@ def export(
     patches: Mapping[str, Any] | None = None,
     registry: Registry | None = None,
     progress: Progress | None = None,
+    serve: str | None = None,
+    weights: Weights | None = None,
 ) -> Exported:
     """Export a model to one ONNX graph that is right at other shapes, and compare it with eager.
 
@@ -45,7 +49,8 @@ def export(
         observer_or_inputs: an `InputObserver` that has watched the model, or what `observe` takes.
         path: an `.onnx` file, or a folder, which then gets `model.onnx` and what clients read beside it. For an
             encoder-decoder it is a folder.
-        opset: version of ONNX's operators; None for the default of torch.
+        opset: version of ONNX's operators; None for 23 where the installed torch, onnxscript and onnxruntime take
+            it, and the model can be written in it, else for the default of torch.
         dtype: `"float32"`, `"float16"` or `"bfloat16"`: export a copy of the model in it. Takes inputs, no observer.
         external_data: write the weights to a second file; None does so from 128 MB on.
         generate: see `observe`.
@@ -58,6 +63,9 @@ def export(
         patches: keyword arguments of `apply_patches`.
         registry: the specs, as `apply_patches` takes them; None means those of this package.
         progress: gets a line for each stage.
+        serve: also derive a file for a runtime, `"cpu"`, that is right within the contract that its metadata states
+            and faster than the plain one; where there is none, `Exported.served` says why.
+        weights: of that file, `"int8"`, `"int4"` or `"int4-zero-points"`; what they cost is measured and written down.
 
     Raises:
         AssumptionError: there is an assumption, and `on_assumption` is `"error"`; nothing is written.
@@ -70,7 +78,10 @@ def export(
     patches = _arguments(on_assumption, registry, patches or {})
     _require_packages(patches.get("registry"), verify=verify)
     check_opset(opset)
+    check_serve(serve, weights)
     if not isinstance(observer_or_inputs, InputObserver) and is_encoder_decoder(model, observer_or_inputs, generate):
+        if serve is not None:
+            raise ExportCompatError("files are derived of decoders of one file, and this is an encoder-decoder")
         return export_encoder_decoder(
             model,
             observer_or_inputs,
@@ -88,11 +99,25 @@ def export(
     path = _file(path)
     model, observer = _observed(model, observer_or_inputs, dtype, generate, say, patches)
     with stage("export", say), apply_patches(**patches) as report:
-        made, names = program(model, observer, opset)
+        made, names = program(model, observer, opset, say)
     with stage("write", say):
         save(made, path, metadata(report, {**model_facts(model), **(about or {})}), external_data)
         files = write_configs(model, path, names, tokenizer) if path.name == "model.onnx" else []
-    return Exported(path, report, verified(observer, path, tolerance, say) if verify else None, files)
+    found = verified(observer, path, tolerance, say) if verify else None
+    if serve is None:
+        return Exported(path, report, found, files)
+    with stage("serve", say):
+        served = derive_served(path, observer, serve, weights=weights, tolerance=tolerance, say=say)
+    return Exported(path, report, found, files, served)
+
+
+def check_serve(serve: str | None, weights: str | None) -> None:
+    """Refuse a target or weights before any work."""
+    check_weights(weights)
+    if serve is not None:
+        find_target(serve)
+    elif weights is not None:
+        raise ExportCompatError(f"weights={weights!r} are for a derived file; name its runtime too, serve='cpu'")
 
 
 def _arguments(on_assumption: OnAssumption, registry: Registry | None, patches: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,10 +3,23 @@
 from importlib import import_module
 from typing import Any
 
-from exportcompat.registry import ExportCompatError, installed_version
+from exportcompat.registry import ExportCompatError, installed_version, parse_range
 
 _LEAST = 18
 """The operators that torch's exporter writes; it has none of an older version."""
+
+_PREFERRED = 23
+"""The first version with `Attention`, `RotaryEmbedding` and `RMSNormalization`, so that graphs are half as large."""
+
+_PREFERRED_WITH = ("torch>=2.13", "onnx>=1.18", "onnxscript>=0.7", "onnxruntime>=1.23.1")
+"""What it was run with. onnxruntime 1.23.0 loads such a file and computes shared heads wrongly."""
+
+
+def default_opset() -> int | None:
+    """Return the version for a file that was asked for none: 23 where the installed packages take it, else torch's."""
+    ranges = [parse_range(text) for text in _PREFERRED_WITH]
+    found = [(item, installed_version(item.package)) for item in ranges]
+    return _PREFERRED if all(version is not None and item.admits(version) for item, version in found) else None
 
 
 def check_opset(opset: int | None) -> None:

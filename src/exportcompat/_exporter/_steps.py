@@ -11,11 +11,12 @@ from typing import Any
 
 from exportcompat._extras import require
 from exportcompat._observer import InputObserver, Inputs
+from exportcompat._serving import Served, share_heads
 from exportcompat._verification import Discrepancies, Discrepancy
 from exportcompat.registry import ExportCompatError, PatchReport
 
 from ._onnx_program import name_axes
-from ._opset import check_written
+from ._opset import check_written, default_opset
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -31,12 +32,14 @@ class Exported:
         report: which patches were applied and used.
         discrepancies: the comparison with eager; None if it was not asked for.
         files: other files that were written.
+        served: the file that was derived for a runtime, if one was asked for.
     """
 
     path: Path
     report: PatchReport
     discrepancies: Discrepancies | None
     files: list[Path] = field(default_factory=list)
+    served: Served | None = None
 
     def __iter__(self) -> Iterator[Any]:
         yield from (self.path, self.report, self.discrepancies)
@@ -44,7 +47,14 @@ class Exported:
     def __str__(self) -> str:
         table = "not verified" if self.discrepancies is None else str(self.discrepancies)
         taken = [str(item) for item in self.report.assumptions if item.kind != "shortcut"]
-        return "\n".join([f"{self.path}, with {', '.join(self.report.used) or 'no patch'}", *taken, table])
+        return "\n".join(
+            [
+                f"{self.path}, with {', '.join(self.report.used) or 'no patch'}",
+                *taken,
+                table,
+                *([] if self.served is None else [str(self.served)]),
+            ]
+        )
 
 
 def verified(observer: InputObserver, path: Path, tolerance: float | None, say: Progress) -> Discrepancies:
@@ -81,8 +91,35 @@ def cast_inputs(inputs: Inputs, dtype: str | None) -> Inputs:
     return cast_all
 
 
-def program(model: Any, observer: InputObserver, opset: int | None) -> tuple[Any, list[str]]:
-    """Return the `torch.onnx.ONNXProgram` of what was observed, and the names of its inputs."""
+def program(
+    model: Any, observer: InputObserver, opset: int | None, say: Progress = lambda _: None
+) -> tuple[Any, list[str]]:
+    """Return the `torch.onnx.ONNXProgram` of what was observed, and the names of its inputs.
+
+    Where nobody has asked for an opset, and a node cannot be written in the preferred one, the default of torch is
+    taken, which is said.
+    """
+    names = observer.interface()
+    made = None if opset is not None else _preferred(model, observer, say)
+    made = made or _exported(model, observer, opset)
+    share_heads(made.model)
+    name_axes(made, observer.axes())
+    return made, names[0]
+
+
+def _preferred(model: Any, observer: InputObserver, say: Progress) -> Any:
+    """Return the program in the preferred opset; None if there is none, or a node cannot be written in it."""
+    opset = default_opset()
+    errors = require("torch.onnx._internal.exporter._errors", "torch")
+    try:
+        return None if opset is None else _exported(model, observer, opset)
+    except (errors.ConversionError, ExportCompatError) as error:
+        # The second try may fail for a reason that has nothing to do with the opset; then that is what is raised.
+        say(f"  opset {opset} cannot be written, taking the default of torch: {error}"[:300])
+        return None
+
+
+def _exported(model: Any, observer: InputObserver, opset: int | None) -> Any:
     torch = require("torch", "torch")
     shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
     args, kwargs = observer.infer_arguments(as_args_kwargs=True)
@@ -103,8 +140,7 @@ def program(model: Any, observer: InputObserver, opset: int | None) -> tuple[Any
             verbose=False,
         )
     check_written(made, opset)
-    name_axes(made, observer.axes())
-    return made, names[0]
+    return made
 
 
 def model_facts(model: Any) -> dict[str, str]:

@@ -11,10 +11,13 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat._verification import (
     LOGITS,
+    PREFIX,
+    Contract,
     Discrepancies,
     Discrepancy,
     OnnxFile,
     Schedule,
+    contract_of,
     decoder_schedules,
     matched,
     measure,
@@ -67,14 +70,16 @@ def replay(observed: Observed, path: Path, tolerance: float | None, names: Mappi
     rows = list(_stored(observed, file, results, tolerance, names))
     if names:
         return Discrepancies(rows)
-    found = conditions(file.metadata)
-    notes: list[str] = []
+    found, contract = conditions(file.metadata), contract_of(file.metadata)
+    notes = [] if contract == Contract() else [f"compared within its contract: {contract}"]
+    if weights := file.metadata.get(f"{PREFIX}weights"):
+        notes.append(f"its weights are smaller than the model's, which counts as a difference: {weights}")
     if observed.aligned.is_decoder:
-        for row in _scheduled(observed, file, results, tolerance, decoder_schedules()):
+        for row in _scheduled(observed, file, results, tolerance, _admitted(contract, decoder_schedules())):
             _sort(row, found, rows, notes)
         more, dear = schedules(found, rows)
         notes += dear
-        for row in _scheduled(observed, file, results, tolerance, more):
+        for row in _scheduled(observed, file, results, tolerance, _admitted(contract, more)):
             _sort(row, found, rows, notes)
     else:
         for row in _resized(observed, file, results, tolerance, found):
@@ -105,11 +110,27 @@ def _stored(
     known = _input_paths(aligned)
     rest = [name for name in file.inputs if name not in names]
     inputs = {**names, **{name: known[other] for name, other in matched(rest, known, "the inputs").items()}}
-    outputs = placed(file.outputs, list(results.values()))
+    outputs, contract = placed(file.outputs, list(results.values())), contract_of(file.metadata)
     for index, record in enumerate(observed.records):
         tensors = _export_sample.call(aligned, observed.axes, index)
         feeds = {name: tensors[leaf] for name, leaf in inputs.items() if leaf in tensors}
-        yield _row(index, len(observed.records), record, file, feeds, outputs, results, tolerance)
+        if not _within(contract, feeds):
+            continue
+        called = replace(record, kept=1) if contract.last_logits else record
+        yield _row(index, len(observed.records), called, file, feeds, outputs, results, tolerance)
+
+
+def _admitted(contract: Contract, wanted: Iterable[Schedule]) -> Iterator[Schedule]:
+    return (item for item in wanted if contract.admits_all(item.batch, item.lengths))
+
+
+def _within(contract: Contract, feeds: Mapping[str, Any]) -> bool:
+    """Say whether a call of a decoder is one that a file takes."""
+    tokens = feeds.get("input_ids", feeds.get("inputs_embeds"))
+    if contract == Contract() or tokens is None:
+        return True
+    past = feeds["attention_mask"].shape[1] - tokens.shape[1] if "attention_mask" in feeds else 0
+    return contract.admits(tokens.shape[0], past, tokens.shape[1])
 
 
 def _input_paths(aligned: Aligned) -> dict[str, str]:
@@ -161,6 +182,7 @@ def _compared(
 ) -> Discrepancy:
     if kept and LOGITS in found:
         found[LOGITS] = found[LOGITS][:, -kept:]
+        wanted = {**wanted, **({LOGITS: wanted[LOGITS][:, -kept:]} if LOGITS in wanted else {})}
     measured = measure(found, wanted, tolerance)
     if LOGITS in wanted and "error" not in measured and wanted[LOGITS].dim() == 3:
         fields["same_tokens"] = same_tokens(found[LOGITS], wanted[LOGITS])

@@ -1,5 +1,6 @@
 """Does a file do what eager does? The file with ONNX Runtime, the decoder in it, and calls that compare the two."""
 
+from ._contract import Contract, contract_of
 from ._discrepancy import Discrepancies, Discrepancy, measure
 from ._onnx_decoder import (
     CACHE_AXES,
@@ -26,6 +27,7 @@ __all__ = [
     "PREFIX",
     "PRESENT",
     "TOKEN_AXES",
+    "Contract",
     "Discrepancies",
     "Discrepancy",
     "OnnxDecoder",
@@ -33,6 +35,7 @@ __all__ = [
     "Schedule",
     "cache_names",
     "compare",
+    "contract_of",
     "decoder_schedules",
     "dotted",
     "matched",

@@ -11,6 +11,7 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
+from ._contract import contract_of
 from ._onnx_file import OnnxFile, placed
 
 PAST_ARGUMENT = "past_key_values"
@@ -74,6 +75,11 @@ class OnnxDecoder:
     def takes_past(self) -> bool:
         """Say whether the graph takes keys and values."""
         return bool(self._past)
+
+    @property
+    def last_only(self) -> bool:
+        """Say whether the logits are those of the last token alone."""
+        return contract_of(self._file.metadata).last_logits
 
     @property
     def inputs(self) -> list[str]:

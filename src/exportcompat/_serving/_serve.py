@@ -1,0 +1,187 @@
+"""From a file that is right for everything, a faster one that is right for what its metadata states."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from exportcompat._observer import InputObserver
+from exportcompat._verification import Contract, Discrepancies, OnnxDecoder, OnnxFile, contract_of
+from exportcompat.registry import ExportCompatError
+
+from ._files import load, write
+from ._targets import Derivation, Target, find_target
+from ._timing import Ratio, compare_times, is_faster
+from ._weights import Loss, Weights, check_weights, shrink
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One derivation that was tried.
+
+    Attributes:
+        name: of the derivation.
+        kept: whether the file has it.
+        reason: why, or why not.
+        ratios: CPU time by that of the file without it.
+    """
+
+    name: str
+    kept: bool
+    reason: str
+    ratios: Sequence[Ratio] = ()
+
+    def __str__(self) -> str:
+        times = f": CPU time {', '.join(map(str, self.ratios))}" if self.ratios else ""
+        return f"{self.name}: {'kept' if self.kept else 'left out'}, {self.reason}{times}"
+
+
+@dataclass(frozen=True)
+class Served:
+    """What `serve` made.
+
+    Attributes:
+        path: the file; None if there is none that is right and faster.
+        target: its runtime.
+        contract: the calls that it is for.
+        attempts: what was tried.
+        discrepancies: its comparison with eager within its contract, before its weights were made smaller; None for a
+            file that was not compared.
+        loss: what smaller weights have cost; None for weights as they were.
+        notes: what else there is to say.
+    """
+
+    path: Path | None
+    target: str
+    contract: Contract
+    attempts: list[Attempt]
+    discrepancies: Discrepancies | None = None
+    loss: Loss | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        head = f"{self.path} for {self.target}" if self.path else f"no file for {self.target}: nothing was faster"
+        rows = [f"  {item}" for item in self.attempts]
+        made = [f"  contract: {self.contract}"] if self.path else []
+        when = "" if self.loss is None else ", with its own weights"
+        found = [] if self.discrepancies is None else [f"  compared with eager{when}: {self.discrepancies.summary}"]
+        loss = [] if self.loss is None else [f"  {self.loss}"]
+        return "\n".join([head, *rows, *made, *found, *loss, *(f"  {note}" for note in self.notes)])
+
+
+def serve(
+    path: Path,
+    observer: InputObserver | None,
+    target: str = "cpu",
+    *,
+    output: Path | None = None,
+    weights: Weights | None = None,
+    unverified: bool = False,
+    tolerance: float | None = None,
+    say: Say | None = None,
+) -> Served:
+    """Derive a file for a runtime, compare it with eager within its contract, and time it beside the plain one.
+
+    Args:
+        path: a file of a decoder with a cache, as `export` writes it.
+        observer: has watched the model; None only for a file that is not to be compared.
+        target: `"cpu"`, `"cuda"` or `"webgpu"`.
+        output: the file to write; None for `<name>_<target>.onnx` beside the plain one.
+        weights: `"int8"`, `"int4"` or `"int4-zero-points"`; None for the weights as they are.
+        unverified: write a file for a runtime that is not here, neither compared nor timed.
+        tolerance: see `InputObserver.check_discrepancies`.
+        say: gets a line for each step.
+
+    Raises:
+        ExportCompatError: the target cannot be used here, or the file is no decoder with a cache.
+        MissingExtraError: a package is not installed.
+    """
+    check_weights(weights)
+    chosen, say = find_target(target, unverified=unverified), say or (lambda _: None)
+    if not OnnxDecoder(path).takes_past:
+        raise ExportCompatError(f"{path} has no cache; files are derived of decoders with one")
+    output = output or path.with_name(f"{path.stem}_{target}.onnx")
+    with TemporaryDirectory(dir=path.parent, prefix=".serve.") as folder:
+        if unverified:
+            return _unverified(path, chosen, output)
+        if observer is None:
+            raise ExportCompatError("a file is compared with the model: an observer is needed, or unverified=True")
+        run = _Run(path, Path(folder), observer, tolerance, say)
+        for derivation in chosen.derivations:
+            run.attempt(derivation)
+        return run.finish(chosen, output, weights)
+
+
+class _Run:
+    """The best file so far, and what was tried."""
+
+    def __init__(self, path: Path, folder: Path, observer: InputObserver, tolerance: float | None, say: Say) -> None:
+        self._plain, self._best, self._folder = path, path, folder
+        self._observer, self._tolerance, self._say = observer, tolerance, say
+        self._attempts: list[Attempt] = []
+        self._found: Discrepancies | None = None
+
+    def attempt(self, derivation: Derivation) -> None:
+        """Try one derivation on the best file."""
+        self._say(f"{derivation.name} ...")
+        made = self._folder / f"{derivation.name}.onnx"
+        name = derivation.name
+        if not derive(self._best, made, [derivation]):
+            self._attempts.append(Attempt(name, kept=False, reason="the graph has no place for it"))
+            return
+        ratios = compare_times(made, self._best)
+        if not is_faster(ratios):
+            self._attempts.append(Attempt(name, kept=False, reason="it is not faster", ratios=ratios))
+            return
+        found = self._observer.check_discrepancies(made, tolerance=self._tolerance)
+        if not found.success:
+            self._attempts.append(Attempt(name, kept=False, reason=f"it is wrong: {found.summary}", ratios=ratios))
+            return
+        self._attempts.append(Attempt(name, kept=True, reason="it is right and faster", ratios=ratios))
+        self._best, self._found = made, found
+
+    def finish(self, target: Target, output: Path, weights: Weights | None) -> Served:
+        """Write the best file, if there is one that is better than the plain one, with the wanted weights."""
+        contract, loss, notes = contract_of(OnnxFile(self._best).metadata), None, []
+        if weights is not None:
+            self._say(f"{weights} ...")
+            small = self._folder / "weights.onnx"
+            loss = shrink(self._best, small, weights)
+            notes.append(f"CPU time with {weights}: {', '.join(map(str, compare_times(small, self._best)))}")
+            self._best = small
+        elif self._best == self._plain:
+            return Served(None, target.name, contract, self._attempts)
+        facts = {"target": target.name, "verified": "within its contract", "derivations": ",".join(self._kept())}
+        write(load(self._best), output, {**facts, **({} if loss is None else loss.to_metadata())})
+        return Served(output, target.name, contract, self._attempts, self._found, loss, notes)
+
+    def _kept(self) -> list[str]:
+        return [item.name for item in self._attempts if item.kept]
+
+
+def derive(path: Path, output: Path, derivations: Sequence[Derivation]) -> list[str]:
+    """Write a file with some derivations, and return the names of those that had a place."""
+    model = load(path)
+    contract = contract_of(dict(model.metadata_props))
+    done = []
+    for item in derivations:
+        if item.change(model):
+            contract = contract.narrowed(item.contract)
+            done.append(item.name)
+    model.metadata_props.update(contract.to_metadata())
+    if done:
+        write(model, output)
+    return done
+
+
+def _unverified(path: Path, target: Target, output: Path) -> Served:
+    done = derive(path, output, target.derivations)
+    if not done:
+        return Served(None, target.name, Contract(), [Attempt("all", kept=False, reason="the graph has no place")])
+    model = load(output)
+    contract = contract_of(dict(model.metadata_props))
+    write(model, output, {"target": target.name, "verified": "no", "derivations": ",".join(done)})
+    attempts = [Attempt(name, kept=True, reason="neither compared nor timed") for name in done]
+    return Served(output, target.name, contract, attempts, notes=["UNVERIFIED: compare and time it where it runs"])

@@ -1,0 +1,78 @@
+"""The runtimes that files are derived for, and what is tried for each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat._verification import Contract
+from exportcompat.registry import ExportCompatError
+
+from ._grouped_query import group_queries
+from ._last_logits import keep_last
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """One change of a graph.
+
+    Attributes:
+        name: what reports call it.
+        change: does it, given an `onnx_ir.Model`, and returns in how many places.
+        contract: the calls that the graph is right for afterwards.
+    """
+
+    name: str
+    change: Callable[[Any], int]
+    contract: Contract
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a file shall run.
+
+    Attributes:
+        name: as users write it.
+        provider: of ONNX Runtime.
+        derivations: what is tried, in this order, each on top of those that were kept.
+    """
+
+    name: str
+    provider: str
+    derivations: tuple[Derivation, ...]
+
+
+_LAST_LOGITS = Derivation("last-logits", keep_last, Contract(last_logits=True))
+_GROUPED_QUERY = Derivation("grouped-query", group_queries, Contract(chunk_batch=1))
+
+TARGETS = {
+    item.name: item
+    for item in (
+        Target("cpu", "CPUExecutionProvider", (_LAST_LOGITS, _GROUPED_QUERY)),
+        Target("cuda", "CUDAExecutionProvider", (_LAST_LOGITS, _GROUPED_QUERY)),
+        Target("webgpu", "WebGpuExecutionProvider", (_LAST_LOGITS, _GROUPED_QUERY)),
+    )
+}
+
+
+def find_target(name: str, *, unverified: bool = False) -> Target:
+    """Return a target.
+
+    Args:
+        name: of it.
+        unverified: whether a file shall be derived that cannot be run here.
+
+    Raises:
+        ExportCompatError: there is none of this name, or it cannot be run here.
+        MissingExtraError: onnxruntime is not installed.
+    """
+    if name not in TARGETS:
+        raise ExportCompatError(f"the target {name!r} is not known; write one of {', '.join(TARGETS)}")
+    target, here = TARGETS[name], require("onnxruntime", "onnx").get_available_providers()
+    if name != "cpu" and not unverified:
+        has = f"onnxruntime has {', '.join(here)} here"
+        raise ExportCompatError(
+            f"files for {name!r} need {target.provider}, and are compared on the CPU alone; {has}. Derive one "
+            "without a comparison by unverified=True (--unverified), and compare it where it runs"
+        )
+    return target

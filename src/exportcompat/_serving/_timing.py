@@ -1,0 +1,90 @@
+"""How long two decoders take for the same calls, in turns: on a busy machine a ratio within one run is what holds."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat._verification import OnnxDecoder, OnnxFile
+
+WORKLOADS: Sequence[tuple[int, int]] = ((1, 1), (64, 1), (1024, 1), (0, 256))
+"""Past and new tokens, one sequence."""
+
+_ROUNDS = 60
+_LEAST_ROUNDS, _SECONDS = 7, 1.0
+"""Where a call is long, fewer rounds: as many as fit into so many seconds of each file."""
+
+_GAIN, _LOSS = 0.98, 1.05
+"""The mean ratio that counts as faster, and the ratio of one workload that counts as slower."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The CPU time of one file by that of another.
+
+    Attributes:
+        past: tokens before the call.
+        new: tokens in the call.
+        ratio: less than 1 if it is faster.
+    """
+
+    past: int
+    new: int
+    ratio: float
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.2f} ({self.new} after {self.past})"
+
+
+def is_faster(ratios: Sequence[Ratio]) -> bool:
+    """Say whether a file is faster on the whole, and nowhere clearly slower."""
+    mean = sum(item.ratio for item in ratios) / max(len(ratios), 1)
+    return bool(ratios) and mean <= _GAIN and all(item.ratio <= _LOSS for item in ratios)
+
+
+def compare_times(file: Path, base: Path, workloads: Sequence[tuple[int, int]] = WORKLOADS) -> list[Ratio]:
+    """Return the ratios of CPU times; a workload that the base does not take, such as one too long, is left out."""
+    files = [OnnxFile(path) for path in (base, file)]
+    return [ratio for past, new in workloads if (ratio := _ratio(files, past, new)) is not None]
+
+
+def _ratio(files: Sequence[OnnxFile], past: int, new: int) -> Ratio | None:
+    feeds = [_feeds(file, past, new) for file in files]
+    calls = list(zip(files, feeds, strict=True))
+    try:
+        # The first call of a shape plans its memory.
+        spent = [_seconds(*call) for call in calls]
+    except Exception:
+        # A table of positions may be shorter than the text.
+        return None
+    best, total = [float("inf")] * len(calls), sum(spent)
+    for index in range(_ROUNDS):
+        if index >= _LEAST_ROUNDS and total > _SECONDS * len(calls):
+            break
+        spent = [_seconds(*call) for call in calls]
+        best, total = [min(pair) for pair in zip(best, spent, strict=True)], total + sum(spent)
+    return Ratio(past, new, best[1] / best[0])
+
+
+def _seconds(file: OnnxFile, feeds: Mapping[str, Any]) -> float:
+    begin = time.thread_time()
+    file.run(feeds)
+    return time.thread_time() - begin
+
+
+def _feeds(file: OnnxFile, past: int, new: int) -> dict[str, Any]:
+    torch = require("torch", "torch")
+    decoder = OnnxDecoder(file)
+    generator = torch.Generator().manual_seed(new)
+    tokens = {
+        "input_ids": torch.randint(0, 64, (1, new), generator=generator),
+        "attention_mask": torch.ones(1, past + new, dtype=torch.int64),
+        "position_ids": torch.arange(past, past + new)[None],
+    }
+    cache = {
+        name: torch.randn([past if size == 0 else size for size in value.shape], generator=generator)
+        for name, value in decoder.empty_cache(1).items()
+    }
+    return {name: value for name, value in {**tokens, **cache}.items() if name in file.inputs}

@@ -1,0 +1,108 @@
+"""What is made faster of a graph, for which calls, and when it is not."""
+
+from typing import Any
+
+import pytest
+
+from exportcompat import ExportCompatError
+from exportcompat._serving import check_weights, find_target
+from exportcompat._serving._grouped_query import group_queries
+from exportcompat._serving._last_logits import keep_last
+from exportcompat._serving._timing import Ratio, is_faster
+from exportcompat._verification import Contract, contract_of
+
+
+def test_a_contract_says_which_calls_it_admits() -> None:
+    chunks = Contract(chunk_batch=1)
+    assert [chunks.admits(3, 0, 5), chunks.admits(3, 5, 1), chunks.admits(1, 5, 3)] == [True] * 3
+    assert not chunks.admits(2, 5, 3)
+    assert chunks.admits_all(3, (5, 1, 1)) and not chunks.admits_all(3, (6, 1, 5))
+    both = chunks.narrowed(Contract(last_logits=True)).narrowed(Contract(chunk_batch=4))
+    assert both == Contract(chunk_batch=1, last_logits=True)
+    assert contract_of(both.to_metadata()) == both != contract_of({}) == Contract()
+
+
+@pytest.mark.parametrize(
+    ("ratios", "wanted"),
+    [
+        ((0.5, 1.0), True),
+        ((0.99, 0.99), False),
+        # Much faster in one workload does not make up for slower in another.
+        ((0.3, 1.2), False),
+        ((), False),
+    ],
+)
+def test_what_counts_as_faster(ratios: tuple[float, ...], wanted: bool) -> None:
+    assert is_faster([Ratio(64, 1, ratio) for ratio in ratios]) is wanted
+
+
+def test_what_cannot_be_used_is_refused() -> None:
+    pytest.importorskip("onnxruntime", reason="a target is one of its providers")
+    with pytest.raises(ExportCompatError, match="'tpu' is not known; write one of cpu, cuda, webgpu"):
+        find_target("tpu")
+    with pytest.raises(ExportCompatError, match="need CUDAExecutionProvider, and are compared on the CPU alone"):
+        find_target("cuda")
+    assert find_target("cuda", unverified=True).name == "cuda"
+    with pytest.raises(ExportCompatError, match="'int3' are not known; write one of int8, int4, int4-zero-points"):
+        check_weights("int3")
+
+
+def graph(text: str) -> Any:
+    return pytest.importorskip("onnx_ir", reason="graphs are read with it").from_onnx_text(text)
+
+
+def head(tail: str) -> Any:
+    return graph(f"""<ir_version: 10, opset_import: ["" : 23]>
+agraph (float[b, s, 4] states) => (float[b, s, 6] logits)
+  <float[4, 6] weights = {{{", ".join(["1.0"] * 24)}}}, float cap = {{2.0}}, float[b, s, 6] scores, float[b, s, 6] low>
+{{
+  scores = MatMul(states, weights)
+  {tail}
+}}""")
+
+
+def test_the_last_token_alone_is_multiplied_with_the_vocabulary() -> None:
+    model = head("low = Div(scores, cap)\n  logits = Tanh(low)")
+    assert keep_last(model) == 1
+    assert [node.op_type for node in model.graph] == ["Gather", "MatMul", "Div", "Tanh"]
+    assert str(model.graph.outputs[0].shape) == "[b,1,6]"
+
+
+def test_logits_that_look_at_other_tokens_stay() -> None:
+    assert keep_last(head("low = Softmax<axis = 1>(scores)\n  logits = Div(low, cap)")) == 0
+
+
+def attention(past: str = "past_key", mask: str = "bool[b, 1, s, t] mask") -> Any:
+    return graph(f"""<ir_version: 10, opset_import: ["" : 23]>
+agraph (float[b, s, 32] q, float[b, s, 16] k, float[b, s, 16] v, {mask},
+        float[b, 2, p, 8] past_key, float[b, 2, p, 8] past_value)
+  => (float[b, s, 32] y, float[b, 2, t, 8] key, float[b, 2, t, 8] value)
+  <int64[4] split = {{0, 0, -1, 8}}, int64[3] merge = {{0, 0, 32}}, float[b, s, 4, 8] q1, float[b, 4, s, 8] q2,
+   float[b, s, 2, 8] k1, float[b, 2, s, 8] k2, float[b, s, 2, 8] v1, float[b, 2, s, 8] v2, float[b, 4, s, 8] a,
+   float[b, s, 4, 8] a1>
+{{
+  q1 = Reshape(q, split)
+  q2 = Transpose<perm = [0, 2, 1, 3]>(q1)
+  k1 = Reshape(k, split)
+  k2 = Transpose<perm = [0, 2, 1, 3]>(k1)
+  v1 = Reshape(v, split)
+  v2 = Transpose<perm = [0, 2, 1, 3]>(v1)
+  key = Concat<axis = -2>({past}, k2)
+  value = Concat<axis = -2>(past_value, v2)
+  a = Attention(q2, key, value, mask)
+  a1 = Transpose<perm = [0, 2, 1, 3]>(a)
+  y = Reshape(a1, merge)
+}}""")
+
+
+def test_attention_on_a_growing_cache_becomes_one_operator() -> None:
+    model = attention()
+    assert group_queries(model) == 1
+    operators = [node.op_type for node in model.graph]
+    assert "GroupQueryAttention" in operators and not {"Transpose", "Concat", "Attention"} & set(operators)
+    assert [value.name for value in model.graph.outputs] == ["y", "key", "value"]
+
+
+@pytest.mark.parametrize("model", [{"past": "k2"}, {"mask": "bool[s, t] mask"}])
+def test_other_attention_stays(model: dict[str, str]) -> None:
+    assert group_queries(attention(**model)) == 0
