@@ -33,6 +33,7 @@ from ._lazy import later as _later
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from ._dataset import Compatibility, works
     from ._encoder_decoder import TextDecoder
     from ._exporter import Exported, export
     from ._observer import InputObserver
@@ -44,6 +45,7 @@ __all__ = [
     "AssumptionWarning",
     "CompanionError",
     "CompanionWarning",
+    "Compatibility",
     "ConflictError",
     "Decision",
     "Discrepancies",
@@ -66,15 +68,18 @@ __all__ = [
     "apply_patches",
     "export",
     "plan",
+    "works",
 ]
 
 _LATER = {
+    "Compatibility": "_dataset",
     "Discrepancies": "_verification",
     "Discrepancy": "_verification",
     "Exported": "_exporter",
     "InputObserver": "_observer",
     "TextDecoder": "_encoder_decoder",
     "export": "_exporter",
+    "works": "_dataset",
 }
 """What is imported when it is first asked for: whoever only patches need not wait for it."""
 

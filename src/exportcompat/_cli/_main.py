@@ -15,6 +15,7 @@ from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
 from ._arguments import add_drift, add_export, add_verify
+from ._dataset_commands import add_resolve, add_works
 from ._options import Commands, add_json, add_selection, to_json
 from ._registry_commands import add_list, add_plan, add_show
 
@@ -76,6 +77,14 @@ def _add_verify(commands: Commands) -> None:
     add_json(add_verify(commands))
 
 
+def _add_works(commands: Commands) -> None:
+    add_json(add_works(commands))
+
+
+def _add_resolve(commands: Commands) -> None:
+    add_json(add_resolve(commands))
+
+
 def _add_drift(commands: Commands) -> None:
     parser = add_drift(commands)
     add_json(parser)
@@ -108,6 +117,8 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_plan,
     add_list,
     add_show,
+    _add_works,
+    _add_resolve,
     _add_export,
     _add_verify,
     _add_drift,
