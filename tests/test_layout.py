@@ -25,7 +25,7 @@ LINES = (
     (*_MATRIX, "matrix.versions", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "_drift", "registry"),
     ("_cli", "matrix", "matrix.dataset", "_dataset", "registry"),
-    ("_cli", "_dataset", "registry"),
+    ("_cli", "_audit", "_dataset", "patches", "registry"),
 )
 """The packages in the order in which they may import each other: each one those behind it, in one of the lines."""
 

@@ -15,6 +15,7 @@ from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
 from ._arguments import add_drift, add_export, add_verify
+from ._audit_command import add_audit
 from ._dataset_commands import add_resolve, add_works
 from ._options import Commands, add_json, add_selection, to_json
 from ._registry_commands import add_list, add_plan, add_show
@@ -85,6 +86,10 @@ def _add_resolve(commands: Commands) -> None:
     add_json(add_resolve(commands))
 
 
+def _add_audit(commands: Commands) -> None:
+    add_json(add_audit(commands))
+
+
 def _add_drift(commands: Commands) -> None:
     parser = add_drift(commands)
     add_json(parser)
@@ -119,6 +124,7 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_show,
     _add_works,
     _add_resolve,
+    _add_audit,
     _add_export,
     _add_verify,
     _add_drift,

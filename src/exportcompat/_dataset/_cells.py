@@ -7,7 +7,8 @@ from typing import Any
 from packaging.version import Version
 
 WORKS = ("native", "patched")
-OUTCOMES = ("wrong", "fails", "patched", "native")
+BROKEN = ("wrong", "fails")
+OUTCOMES = (*BROKEN, *reversed(WORKS))
 """What was tested, the worst first."""
 NOT_TESTED = ("uninstallable", "unsupported", "absent")
 """Nothing was found out, the most telling first."""
