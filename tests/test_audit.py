@@ -71,6 +71,7 @@ ADVISORIES = [
     ),
     advisory("cache", "fails", ["transformers>=4.44"], introduced="4.44", last_affected="5.24.0"),
     advisory("graph", "fails", ["torch>=2.14"], "torch", introduced="2.14", last_affected="2.15.0"),
+    advisory("", "wrong", ["torch==2.12.0"], "torch", introduced="2.12.0", last_affected="2.12.0"),
 ]
 CASE = {"title": "x", "task": "text-generation", "part": "", "attention": "default", "route": "dynamo"}
 
@@ -257,6 +258,11 @@ class TestFindings:
         assert status == 1
         (item,) = found["findings"]
         assert item["outcome"] == "mismatch" and "onnxscript>=0.6" in item["summary"]
+
+    def test_what_no_patch_mends_is_never_mended(self, tmp_path: Path, capsys: Any) -> None:
+        status, (found,) = run(capsys, write(tmp_path, "torch==2.12.0\nexportcompat\n"))
+        (item,) = found["findings"]
+        assert (status, item["patches"], item["is_mended"]) == (1, [], False)
 
     def test_newer_releases_are_named(self, tmp_path: Path, capsys: Any) -> None:
         _, (found,) = run(capsys, write(tmp_path, "transformers==5.25.0\ntorch==2.15.0"))

@@ -16,6 +16,8 @@ from exportcompat.matrix.dataset import _folder
 from exportcompat.matrix.dataset._advisories import advisories
 from exportcompat.matrix.dataset._case_facts import _TASKS, facts_of, model_type_of
 from exportcompat.matrix.dataset._proof_runs import runs_without
+from exportcompat.matrix.dataset._result_files import types_of
+from exportcompat.matrix.dataset._unmended import unmended
 from exportcompat.matrix.reports._tables import read_cells
 from exportcompat.matrix.store._results import Installed, Results, file_name
 from exportcompat.patches import default_registry
@@ -195,7 +197,7 @@ class TestAdvisories:
     """Known breakages."""
 
     def test_have_what_osv_requires(self, made: Path) -> None:
-        (name,) = read(made, "index.json")["advisories"]
+        _, name = read(made, "index.json")["advisories"]
         advisory = read(made, f"advisories/{name}.json")
         assert advisory["id"] == name == "EXPORTCOMPAT-rotary-table-length"
         assert advisory["modified"].endswith("T00:00:00Z")
@@ -211,6 +213,7 @@ class TestAdvisories:
         for cell in cells:
             for row in cell.rows.values():
                 row.pop("proofs", None)
+                row.pop("plain", None)
         assert _folder.files_of(cells, set())["index.json"]["advisories"] == []
 
     def test_name_no_release_behind_the_newest_that_was_run(self, results: Path) -> None:
@@ -226,20 +229,37 @@ class TestAdvisories:
         Results(path).add_proof(CASES["llama"], "dynamic-cache-pytree", proved("fails", problem="no node"))
         files = _folder.files_of(read_cells(results), set())
         assert files["index.json"]["advisories"] == [
+            "EXPORTCOMPAT-case-llama-eager",
             "EXPORTCOMPAT-rotary-table-length",
             "EXPORTCOMPAT-dynamic-cache-pytree",
         ]
 
+    def test_what_no_patch_mends_is_claimed_for_what_was_run_alone(self, made: Path) -> None:
+        advisory = read(made, "advisories/EXPORTCOMPAT-case-llama-eager.json")
+        (affected,) = advisory["affected"]
+        assert affected["versions"] == ["5.24.0"]
+        assert affected["database_specific"]["requires"] == ["transformers==5.24.0", "torch==2.13.0"]
+        more = advisory["database_specific"]
+        assert (more["patch"], more["outcome"], more["evidence"][0]["problem"]) == ("", "wrong", "call 3: off by 2")
+
+    def test_what_patches_have_harmed_is_no_defect_of_upstream(self, results: Path) -> None:
+        plain = {**PLAIN, "state": "works"}
+        add(results, "opt", "5.24.0", "2.13.0", "wrong", problems=["harmed"], plain=plain)
+        names = _folder.files_of(read_cells(results), set())["index.json"]["advisories"]
+        assert "EXPORTCOMPAT-case-opt" not in names and "EXPORTCOMPAT-case-llama-eager" in names
+
     def test_have_commands_that_exist(self) -> None:
         cells = read_cells(ROOT / "matrix" / "results")
-        found = advisories(default_registry(), runs_without(cells, set()))
-        assert found
-        for advisory in found:
+        mended = advisories(default_registry(), runs_without(cells, set()))
+        assert mended
+        for advisory in [*mended, *unmended(cells, types_of(cells), set())]:
             for item in advisory["database_specific"]["reproduction"]:
-                *program, case, option, spec_id = shlex.split(item["command"])
+                program, (case, *rest) = shlex.split(item["command"])[:4], shlex.split(item["command"])[4:]
                 assert program == ["python", "-m", "exportcompat.matrix", "check"]
-                assert option == "--exclude" and default_registry().variants(spec_id)
                 parse_proof(case)
+                patch = advisory["database_specific"]["patch"]
+                assert rest == (["--exclude", patch] if patch else [])
+                assert not patch or default_registry().variants(patch)
 
 
 def test_badges_count_what_works(made: Path) -> None:
@@ -256,7 +276,10 @@ def test_the_reader_reads_what_is_written(made: Path) -> None:
     data = Dataset(made)
     assert data.model_types == ["llama", "mixtral"]
     assert data.results("llama")["model_type"] == "llama"
-    assert [item["id"] for item in data.advisories] == ["EXPORTCOMPAT-rotary-table-length"]
+    assert [item["id"] for item in data.advisories] == [
+        "EXPORTCOMPAT-case-llama-eager",
+        "EXPORTCOMPAT-rotary-table-length",
+    ]
 
 
 def test_the_wheel_of_data_has_no_code_and_a_licence_of_its_own() -> None:

@@ -4,7 +4,7 @@ A range is claimed only where a run stands for it: without the spec the case was
 case worked. Where a range has no end, the claim ends with the newest release that was run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from packaging.version import Version
@@ -21,15 +21,19 @@ _SHOWN = 3
 
 
 def advisories(registry: Registry, runs: Mapping[str, list[Record]]) -> list[Record]:
-    """Return an advisory for each id of a spec that was seen to be needed; those of wrong results come first.
+    """Return an advisory for each id of a spec that was seen to be needed.
 
     Args:
         registry: the specs.
         runs: see `runs_without`.
     """
     found = [_advisory(spec_id, registry.variants(spec_id), runs.get(spec_id, [])) for spec_id in registry.ids()]
-    made = [item for item in found if item]
-    return sorted(made, key=lambda item: (BROKEN.index(item["database_specific"]["outcome"]), item["id"]))
+    return [item for item in found if item]
+
+
+def worst_first(found: Iterable[Record]) -> list[Record]:
+    """Return advisories in order: those of wrong results first, then by id."""
+    return sorted(found, key=lambda item: (BROKEN.index(item["database_specific"]["outcome"]), item["id"]))
 
 
 def _advisory(spec_id: str, variants: Sequence[PatchingSpec], runs: Sequence[Record]) -> Record | None:
@@ -40,20 +44,52 @@ def _advisory(spec_id: str, variants: Sequence[PatchingSpec], runs: Sequence[Rec
         return None
     evidence = [run for _, found in shown for run in _telling(found)]
     reasons = list(dict.fromkeys(spec.reason for spec, _ in shown))
+    return made_of(
+        f"{PREFIX}{spec_id}",
+        [*reasons, f"The patch `{spec_id}` of exportcompat mends it."],
+        [_affected(spec, found) for spec, found in shown],
+        evidence,
+        [f"python -m exportcompat.matrix check {run['case']} --exclude {spec_id}" for run in evidence],
+        patch=spec_id,
+        references=list(_references(spec for spec, _ in shown)),
+    )
+
+
+def made_of(
+    name: str,
+    texts: Sequence[str],
+    affected: Sequence[Record],
+    runs: Sequence[Record],
+    commands: Sequence[str],
+    *,
+    patch: str = "",
+    references: Sequence[Record] = (),
+) -> Record:
+    """Return an advisory.
+
+    Args:
+        name: its id.
+        texts: what goes wrong, the most important first.
+        affected: the packages and their ranges.
+        runs: what was run and was not right.
+        commands: for each run, what shows it.
+        patch: the id of the spec that mends it.
+        references: links.
+    """
     return {
         "schema_version": _OSV,
-        "id": f"{PREFIX}{spec_id}",
-        "modified": f"{max(run['date'] for run in evidence)}T00:00:00Z",
-        "summary": reasons[0],
-        "details": "\n\n".join([*reasons, f"The patch `{spec_id}` of exportcompat mends it."]),
-        "affected": [_affected(spec, found) for spec, found in shown],
-        "references": list(_references(spec for spec, _ in shown)),
+        "id": name,
+        "modified": f"{max(run['date'] for run in runs)}T00:00:00Z",
+        "summary": texts[0],
+        "details": "\n\n".join(texts),
+        "affected": list(affected),
+        "references": list(references),
         "database_specific": {
             "license": "CC0-1.0",
-            "outcome": min((run["outcome"] for run in evidence), key=BROKEN.index),
-            "patch": spec_id,
-            "evidence": evidence,
-            "reproduction": [_reproduction(spec_id, run) for run in evidence],
+            "outcome": min((run["outcome"] for run in runs), key=BROKEN.index),
+            "patch": patch,
+            "evidence": list(runs),
+            "reproduction": [_reproduction(*item) for item in zip(runs, commands, strict=True)],
         },
     }
 
@@ -90,10 +126,7 @@ def _references(specs: Iterator[PatchingSpec]) -> Iterator[Record]:
         yield {"type": kind, "url": link}
 
 
-def _reproduction(spec_id: str, run: Mapping[str, Any]) -> Record:
+def _reproduction(run: Mapping[str, Any], command: str) -> Record:
     """Return how a run is seen again, in a checkout of exportcompat."""
-    return {
-        "install": f"pip install transformers=={run['transformers']} torch=={run['torch']} -e '.[all]'",
-        "command": f"python -m exportcompat.matrix check {run['case']} --exclude {spec_id}",
-        "outcome": run["outcome"],
-    }
+    install = f"pip install transformers=={run['transformers']} torch=={run['torch']} -e '.[all]'"
+    return {"install": install, "command": command, "outcome": run["outcome"]}

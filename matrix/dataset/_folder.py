@@ -17,11 +17,12 @@ from exportcompat.matrix.versions import releases
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
-from ._advisories import advisories
+from ._advisories import advisories, worst_first
 from ._badges import badge
 from ._proof_runs import runs_without
-from ._result_files import NO_TYPE, Place, result_files
+from ._result_files import NO_TYPE, Place, result_files, types_of
 from ._spec_data import spec_data
+from ._unmended import unmended
 
 SCHEMA_FILE = Path(__file__).parents[1] / "dataset.schema.json"
 _FOLDERS = {"results": "results", "advisories": "advisory", "badges": "badge"}
@@ -78,7 +79,7 @@ def files_of(cells: Sequence[Cell], current: set[Place], version: str = "") -> d
     """Return what is in each file, by its path."""
     registry, by_type = default_registry(), result_files(cells, current)
     runs = runs_without(cells, current)
-    found = advisories(registry, runs)
+    found = worst_first([*advisories(registry, runs), *unmended(cells, types_of(cells), current)])
     types = {name: cells_of(content) for name, content in by_type.items()}
     rows = [row for content in by_type.values() for row in content["results"]]
     newest = max((row["date"] for row in rows), default="")

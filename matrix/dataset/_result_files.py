@@ -31,7 +31,7 @@ def result_files(cells: Sequence[Cell], current: Collection[Place]) -> dict[str,
         current: results that were found with the code of today.
     """
     found: dict[str, list[Record]] = defaultdict(list)
-    types = _types(cells)
+    types = types_of(cells)
     environments = {name: item for cell in cells for name, item in cell.environments.items()}
     for record in records(list(cells)):
         if record["state"] != UNTESTED and record["case"] in types:
@@ -42,7 +42,7 @@ def result_files(cells: Sequence[Cell], current: Collection[Place]) -> dict[str,
     }
 
 
-def _types(cells: Sequence[Cell]) -> dict[str, str]:
+def types_of(cells: Sequence[Cell]) -> dict[str, str]:
     """Return the model type of each case; a case of which no release has the model is in no file."""
     loaded: dict[str, list[list[str]]] = defaultdict(list)
     for cell in cells:

@@ -143,8 +143,10 @@ def _of_versions(source: Dataset, released: Mapping[str, str], *, has_patches: b
     for item in source.advisories:
         if _affects(item, released):
             more = item["database_specific"]
+            patches = tuple(filter(None, [more["patch"]]))
+            is_mended = has_patches and bool(patches)
             command = more["reproduction"][0]["command"]
-            yield Finding(more["outcome"], item["id"], item["summary"], (more["patch"],), has_patches, command)
+            yield Finding(more["outcome"], item["id"], item["summary"], patches, is_mended, command)
 
 
 def _affects(advisory: Mapping[str, Any], released: Mapping[str, str]) -> bool:
