@@ -71,6 +71,8 @@ ADVISORIES = [
     ),
     advisory("cache", "fails", ["transformers>=4.44"], introduced="4.44", last_affected="5.24.0"),
     advisory("graph", "fails", ["torch>=2.14"], "torch", introduced="2.14", last_affected="2.15.0"),
+    # Its requirements do not say where it ends.
+    advisory("mask", "wrong", ["torch>=2.6"], "torch", introduced="2.6", fixed="2.7"),
     advisory("", "wrong", ["torch==2.12.0"], "torch", introduced="2.12.0", last_affected="2.12.0"),
 ]
 CASE = {"title": "x", "task": "text-generation", "part": "", "attention": "default", "route": "dynamo"}
@@ -101,6 +103,8 @@ LLAMA = {
         result("llama_eager", "4.47.1", "native", "works"),
         result("llama_bad", "5.24.0", "wrong", "fails"),
         result("llama", "5.23.0", "native", "works"),
+        result("llama", "4.50.0", "patched", "fails"),
+        result("llama_eager", "4.50.0", "patched", "wrong"),
     ],
 }
 
@@ -289,6 +293,11 @@ class TestModels:
         (item,) = found["findings"]
         assert (item["summary"], item["patches"]) == ("no node", ["cache"])
         assert item["reproduction"] == "python -m exportcompat.matrix check llama --plain"
+
+    def test_its_wrong_results_come_first(self, tmp_path: Path, capsys: Any) -> None:
+        path = write(tmp_path, "transformers==4.50.0\ntorch==2.13.0\n")
+        _, (found,) = run(capsys, path, "--model", "llama")
+        assert ids(found) == ["llama/llama_eager", "llama/llama"]
 
     def test_what_works_without_patches_is_no_finding(self, tmp_path: Path, capsys: Any) -> None:
         path = write(tmp_path, "transformers==5.23.0\ntorch==2.13.0\n")

@@ -26,7 +26,9 @@ RESULTS = [
     result("5.24.0", "2.13.0", "native", difference=2.5e-06, calls=188),
     result("5.23.0", "2.13.0", "patched", "jamba_eager", patches=0),
     result("5.23.0", "2.13.0", "patched", patches=0),
-    result("4.57.6", "2.13.1", "absent"),
+    result("5.22.2", "2.12.1", "patched", patches=0),
+    result("5.22.2", "2.12.1", "wrong", "jamba_eager"),
+    result("4.57.6", "2.13.0", "absent"),
     result("4.54.1", "2.13.0", "patched", patches=0, current=False),
     result("4.54.1", "2.13.0", "fails", "jamba_script"),
     result("4.54.0", "2.9.1", "patched", patches=0),
@@ -102,6 +104,7 @@ def test_wrong_is_never_shown_as_anything_else(data: Dataset) -> None:
     found = works("jamba", transformers="5.24.0", torch="2.15.0")
     assert (found.outcome, found.does_work) == ("wrong", False)
     assert found.results[0]["problem"] == "call 3: off by 2"
+    assert works("jamba", transformers="5.22.2", torch="2.12.1").outcome == "wrong"
 
 
 def test_the_start_of_a_release_is_the_newest_of_these(data: Dataset) -> None:
@@ -136,7 +139,7 @@ def test_another_way_to_export_is_another_answer(data: Dataset) -> None:
 
 
 def test_a_model_may_be_absent(data: Dataset) -> None:
-    assert works("jamba", transformers="4.57.6", torch="2.13.1").outcome == "absent"
+    assert works("jamba", transformers="4.57.6", torch="2.13.0").outcome == "absent"
 
 
 @pytest.mark.parametrize("name", ["qwen2_5_vl", "Qwen2.5-VL", "qwen2_5_vl_text"])

@@ -142,8 +142,7 @@ def _wanted(package: str, given: str | None) -> str:
 
 def _begins(release: str, wanted: str) -> bool:
     """Say whether a release is the one that is wanted, or a patch release of a wanted minor one, such as `2.13`."""
-    start = Version(wanted).release
-    return Version(release) == Version(wanted) or (len(start) == 2 and Version(release).release[:2] == start)
+    return Version(release) == Version(wanted) or Version(release).release[:2] == Version(wanted).release
 
 
 def _nearest(cells: Sequence[Cell], transformers: str, torch: str) -> Iterator[Cell]:
