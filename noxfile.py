@@ -27,7 +27,7 @@ DOCS_TOOLS = (
     "tomli",
 )
 CELL_TOOLS = ("psutil", "fastjsonschema", "filelock", "rich")
-CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "docs", "noxfile.py", "setup.py")
+CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "docs", "dataset", "noxfile.py", "setup.py")
 
 
 @nox.session
@@ -72,6 +72,25 @@ def fingerprints(session: nox.Session) -> None:
     uv(session, f"{wheel}[all]", "--no-deps")
     uv(session, "packaging", "tomli")
     run_python(session, "-m", "exportcompat.matrix", "fingerprints", "--cache", ".nox/wheels", *session.posargs)
+
+
+@nox.session
+def data(session: nox.Session) -> None:
+    """Build dist/exportcompat_data-*.whl, the results as data; arguments go to `exportcompat matrix dataset`."""
+    wheel = build(session)
+    uv(session, f"{wheel}[all]", "--no-deps")
+    uv(session, "packaging", "tomli", "fastjsonschema")
+    folder = Path("build/exportcompat-data")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree("dataset", folder)
+    out = folder / "exportcompat_data"
+    run_python(session, "-m", "exportcompat.matrix", "dataset", "--out", str(out), *session.posargs)
+    session.run("uv", "build", "--quiet", "--wheel", "--out-dir", "dist", str(folder), silent=True)
+    (made,) = Path("dist").glob(f"exportcompat_data-{(out / 'VERSION').read_text().strip()}-*.whl")
+    size, limit = made.stat().st_size, nox.project.load_toml("dataset/pyproject.toml")["tool"]["exportcompat"]
+    session.log(f"{made}: {size} bytes")
+    if size > limit["max-wheel-bytes"]:
+        session.error(f"{made} is larger than {limit['max-wheel-bytes']} bytes (dataset/pyproject.toml)")
 
 
 @nox.session

@@ -142,7 +142,7 @@ def wheel_rows(wheel: Path | None) -> list[Row]:
 
 
 def _max_wheel_bytes() -> int:
-    from exportcompat.matrix._files import parse_toml
+    from exportcompat._extras import parse_toml
 
     found: int = parse_toml((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["exportcompat"]["max-wheel-bytes"]
     return found

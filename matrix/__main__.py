@@ -15,6 +15,7 @@ Commands = Any
 _EDITABLE = "pip install -e '.[all]', or the sessions of nox"
 _RESULTS = Path("matrix/results")
 _PAGE = Path("build/matrix.html")
+_DATA = Path("build/exportcompat-data/exportcompat_data")
 
 
 def main(argv: Sequence[str] | None = None, program: str = "python -m exportcompat.matrix") -> int:
@@ -105,6 +106,20 @@ def _add_report(commands: Commands) -> None:
     parser = _add(commands, "report", "write all results as a page, as Markdown or as JSON", run)
     parser.add_argument("--format", choices=("html", "md", "json"), default="html")
     parser.add_argument("--out", type=Path, default=_PAGE, metavar="FILE")
+    _add_results(parser)
+
+
+def _add_dataset(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from .dataset import write_dataset
+
+        for line in write_dataset(arguments.results, arguments.out, version=arguments.version):
+            print(line)
+        return 0
+
+    parser = _add(commands, "dataset", "write the files of exportcompat-data: results, specs, advisories, badges", run)
+    parser.add_argument("--out", type=Path, default=_DATA, metavar="FOLDER", help=f"replaced as a whole ({_DATA})")
+    parser.add_argument("--version", default="", help="of the data; default: 1 and the date of the newest result")
     _add_results(parser)
 
 
@@ -298,6 +313,7 @@ _COMMANDS = (
     _add_run,
     _add_why,
     _add_report,
+    _add_dataset,
     _add_merge,
     _add_rekey,
     _add_releases,

@@ -1,8 +1,7 @@
-"""Files of the matrix: replaced as a whole or not at all; and TOML, which one of them is."""
+"""Files of the matrix: replaced as a whole or not at all."""
 
 import json
 import os
-import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -27,18 +26,6 @@ def held(folder: Path) -> AbstractContextManager[Any]:
     folder.mkdir(parents=True, exist_ok=True)
     lock: AbstractContextManager[Any] = require("filelock", "all").FileLock(folder / ".lock")
     return lock
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """Return what a text in TOML says; Python 3.10 reads it with the package that became `tomllib`.
-
-    Raises:
-        ValueError: it is no TOML.
-        MissingExtraError: Python is 3.10 and tomli is not installed.
-    """
-    reader = require("tomllib" if sys.version_info >= (3, 11) else "tomli", "all")
-    found: dict[str, Any] = reader.loads(text)
-    return found
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -18,7 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import exportcompat
-from exportcompat.matrix._files import parse_toml
+from exportcompat._extras import parse_toml
 
 ROOT = Path(__file__).resolve().parents[1]
 TREES = {

@@ -18,13 +18,13 @@ ROOT = Path(__file__).resolve().parents[1]
 TOP = "exportcompat"
 FOLDERS = {TOP: "src/exportcompat", **{f"{TOP}.{name}": name for name in ("registry", "patches", "matrix")}}
 
-_MATRIX = ("_cli", "matrix", "matrix.proofs", "matrix.runs", "matrix.reports", "matrix.store")
+_MATRIX = ("_cli", "matrix", "matrix.proofs", "matrix.runs", "matrix.dataset", "matrix.reports", "matrix.store")
 _EXPORT = ("_exporter", "_serving", "_observer", "_encoder_decoder", "_verification", "patches", "registry")
 LINES = (
     (*_MATRIX, "matrix.checks", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "_drift", "registry"),
-    ("_cli", "adapters", "_drift", "registry"),
+    ("_cli", "matrix", "matrix.dataset", "_dataset", "registry"),
     ("_cli", "adapters", "patches", "registry"),
 )
 """The packages in the order in which they may import each other: each one those behind it, in one of the lines."""

@@ -100,6 +100,11 @@ def keys() -> Iterator[str]:
     """Yield the path of each key in a report, and in what the commands print as JSON."""
     report = importlib.import_module("exportcompat").PatchReport()
     yield from (f"report: {key}" for key in report.to_dict())
+    answer = importlib.import_module("exportcompat").Compatibility("llama", *RELEASES[1::2], "unknown", "none")
+    yield from (f"works: {key}" for key in answer.to_dict())
+    audits = importlib.import_module("exportcompat._audit")
+    found = audits.Audit({}, (audits.Finding("wrong", "", ""),))
+    yield from (f"audit: audits[].{path}" for path in dict.fromkeys(paths(found.to_dict())))
     for command in (("plan", *RELEASES), ("list",)):
         found = json.loads(run(*command, "--json"))
         yield from (f"{command[0]}: {path}" for path in dict.fromkeys(paths(found)))

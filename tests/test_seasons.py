@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from exportcompat._drift._package_index import File, offered
-from exportcompat.matrix._files import parse_toml
+from exportcompat._extras import parse_toml
 from exportcompat.matrix.cases import chosen
 from exportcompat.matrix.runs import _cell, _driver, _matrix
 from exportcompat.matrix.runs._environments import Environments

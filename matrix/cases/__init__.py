@@ -1,7 +1,7 @@
 """The cases: reference models, each with what is special about its export. One file for each family of models."""
 
 from ._case import Call, Case, call
-from ._catalogue import CASES, chosen, find_case, parse_proof
+from ._catalogue import CASES, chosen, family_of, find_case, parse_proof
 from ._decoder import SEED, Decoder, PlainDecoder, Sample
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Sample",
     "call",
     "chosen",
+    "family_of",
     "find_case",
     "parse_proof",
 ]

@@ -21,6 +21,12 @@ def _joined() -> dict[str, Case]:
 CASES: Mapping[str, Case] = _joined()
 
 
+def family_of(name: str) -> str:
+    """Return the file that has the record of a case, without its ending; a case by another way is of its model's."""
+    owners = {case.make: family.__name__.rpartition(".")[2] for family in _FAMILIES for case in family.CASES}
+    return owners[find_case(name).make]
+
+
 def find_case(name: str) -> Case:
     """Return a case.
 

@@ -2,10 +2,15 @@
 
 from ._report import write_report
 from ._summary import overview, write_overview
+from ._tables import Cell, read_cells, records, titles
 from ._why import why
 
 __all__ = [
+    "Cell",
     "overview",
+    "read_cells",
+    "records",
+    "titles",
     "why",
     "write_overview",
     "write_report",

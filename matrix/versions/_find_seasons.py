@@ -13,7 +13,8 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from exportcompat._drift import File, configured_index, offered, without_user
-from exportcompat.matrix._files import parse_toml, write_text
+from exportcompat._extras import parse_toml
+from exportcompat.matrix._files import write_text
 from exportcompat.registry import COMPANIONS, ExportCompatError
 
 from ._version_axes import PYTHON, last_patches, releases

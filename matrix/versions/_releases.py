@@ -11,7 +11,8 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from exportcompat._drift import configured_index, offered, without_user
-from exportcompat.matrix._files import parse_toml, write_text
+from exportcompat._extras import parse_toml
+from exportcompat.matrix._files import write_text
 from exportcompat.registry import ExportCompatError
 
 

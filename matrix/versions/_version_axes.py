@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from exportcompat.matrix._files import parse_toml
+from exportcompat._extras import parse_toml
 from exportcompat.registry import ExportCompatError, parse_range
 
 PYTHON = "3.11"

@@ -42,6 +42,7 @@ from ._lazy import later as _later
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from ._dataset import Compatibility, works
     from ._encoder_decoder import TextDecoder
     from ._exporter import Exported, export
     from ._observer import InputObserver
@@ -56,6 +57,7 @@ __all__ = [
     "ClassMissingError",
     "CompanionError",
     "CompanionWarning",
+    "Compatibility",
     "ConflictError",
     "Decision",
     "Discrepancies",
@@ -88,9 +90,11 @@ __all__ = [
     "installed_registries",
     "load_registry",
     "plan",
+    "works",
 ]
 
 _LATER = {
+    "Compatibility": "_dataset",
     "Discrepancies": "_verification",
     "Discrepancy": "_verification",
     "Exported": "_exporter",
@@ -100,6 +104,7 @@ _LATER = {
     "export": "_exporter",
     "installed_registries": "_plugins",
     "load_registry": "_plugins",
+    "works": "_dataset",
 }
 """What is imported when it is first asked for: whoever only patches need not wait for it."""
 

@@ -1,7 +1,9 @@
 """Packages that come with an extra."""
 
 import importlib
+import sys
 from types import ModuleType
+from typing import Any
 
 from exportcompat.registry import MissingExtraError
 
@@ -20,3 +22,15 @@ def require(package: str, extra: str) -> ModuleType:
         raise MissingExtraError(
             f"this needs {package!r}, which is not installed; run: pip install 'exportcompat[{extra}]'"
         ) from None
+
+
+def parse_toml(text: str, extra: str = "all") -> dict[str, Any]:
+    """Return what a text in TOML says; Python 3.10 reads it with the package that became `tomllib`.
+
+    Raises:
+        ValueError: it is no TOML.
+        MissingExtraError: Python is 3.10 and tomli is not installed.
+    """
+    reader = require("tomllib" if sys.version_info >= (3, 11) else "tomli", extra)
+    found: dict[str, Any] = reader.loads(text)
+    return found

@@ -15,6 +15,8 @@ from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
 from ._arguments import add_drift, add_export, add_serve, add_verify
+from ._audit_command import add_audit
+from ._dataset_commands import add_resolve, add_works
 from ._options import Commands, add_json, add_registry, add_selection, to_json
 from ._registry_commands import add_list, add_plan, add_show
 
@@ -81,6 +83,18 @@ def _add_serve(commands: Commands) -> None:
     add_json(add_serve(commands))
 
 
+def _add_works(commands: Commands) -> None:
+    add_json(add_works(commands))
+
+
+def _add_resolve(commands: Commands) -> None:
+    add_json(add_resolve(commands))
+
+
+def _add_audit(commands: Commands) -> None:
+    add_json(add_audit(commands))
+
+
 def _add_drift(commands: Commands) -> None:
     parser = add_drift(commands)
     add_registry(parser, "the specs of this registry alone")
@@ -119,6 +133,9 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_plan,
     add_list,
     add_show,
+    _add_works,
+    _add_resolve,
+    _add_audit,
     _add_export,
     _add_verify,
     _add_serve,
