@@ -27,10 +27,11 @@ from ._packages import COMPANIONS, PACKAGES, module_of
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._scope import OnDrift, Scope
-from ._select import Decision, plan
+from ._select import Decision, Plan, plan
 from ._signature import signature_mismatch
 from ._similar import did_you_mean
 from ._spec import Kind, PatchingSpec
+from ._table import html_table, text_table
 from ._targets import DecoratedTarget, Target, parse_target
 from ._versions import Environment, Range, installed_version, parse_range
 
@@ -64,6 +65,7 @@ __all__ = [
     "OnDrift",
     "PatchReport",
     "PatchingSpec",
+    "Plan",
     "Range",
     "Registry",
     "RestoreError",
@@ -75,6 +77,7 @@ __all__ = [
     "Use",
     "did_you_mean",
     "fingerprint",
+    "html_table",
     "installed_version",
     "mismatches",
     "module_of",
@@ -86,4 +89,5 @@ __all__ = [
     "signature_mismatch",
     "source_hash",
     "tell_assumptions",
+    "text_table",
 ]

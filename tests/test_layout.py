@@ -24,6 +24,7 @@ LINES = (
     (*_MATRIX, "matrix.checks", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "_drift", "registry"),
+    ("compat", *_EXPORT),
 )
 """The packages in the order in which they may import each other: each one those behind it, in one of the lines."""
 
@@ -33,7 +34,6 @@ SHARED: Mapping[str, set[str]] = {
     "_errors": {"registry"},
     "_extras": {"registry"},
     "_lazy": set(),
-    "_table": set(),
     "_version": set(),
     "matrix._files": {"registry"},
 }

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from exportcompat._drift import describe, proved_on
-from exportcompat._table import table
 from exportcompat.patches import AREAS, area_of, default_registry
-from exportcompat.registry import PACKAGES, Decision, Environment, PatchingSpec, mismatches, plan
+from exportcompat.registry import PACKAGES, Decision, Environment, PatchingSpec, mismatches, plan, text_table
 
 from ._options import Commands, add_json, add_selection, to_json
 
@@ -60,7 +59,7 @@ def _plan(arguments: argparse.Namespace) -> Iterator[str]:
         else (item.spec.id, "no", "", item.reason)
         for item in decisions
     ]
-    yield from table([("ID", "APPLIES", "PROVED", "REASON"), *lines])
+    yield from text_table([("ID", "APPLIES", "PROVED", "REASON"), *lines])
 
 
 def _version(text: str) -> str | None:

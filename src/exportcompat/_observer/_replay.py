@@ -29,6 +29,7 @@ from ._bounds import Condition, call_sizes, conditions, labelled, outside, sched
 from ._dynamic_axes import Axes
 from ._eager_decoder import EagerDecoder, output_names
 from ._embedded_tokens import embed
+from ._progress import Progress, Tell
 from ._record import Part, Record, take_result
 from ._text_only_decoder import TextOnlyDecoder
 
@@ -57,29 +58,37 @@ class Observed:
     axes: Axes
 
 
-def replay(observed: Observed, path: Path, tolerance: float | None, names: Mapping[str, str]) -> Discrepancies:
+def replay(
+    observed: Observed, path: Path, tolerance: float | None, names: Mapping[str, str], tell: Tell
+) -> Discrepancies:
     """Compare every stored call, for decoders every call of the schedule, and calls around each bound of the file.
 
     Raises:
         ExportCompatError: the file cannot be loaded, or has an input or output that was not observed.
     """
     file, results = OnnxFile(path), tensor_outputs(observed.records, observed.aligned)
-    rows = list(_stored(observed, file, results, tolerance, names))
+    progress = Progress(tell)
+    rows = list(progress.through(_stored(observed, file, results, tolerance, names), len(observed.records)))
     if names:
         return Discrepancies(rows)
     found = conditions(file.metadata)
     notes: list[str] = []
     if observed.aligned.is_decoder:
-        for row in _scheduled(observed, file, results, tolerance, decoder_schedules()):
+        usual = decoder_schedules()
+        for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
             _sort(row, found, rows, notes)
         more, dear = schedules(found, rows)
         notes += dear
-        for row in _scheduled(observed, file, results, tolerance, more):
+        for row in progress.through(_scheduled(observed, file, results, tolerance, more), _calls(more)):
             _sort(row, found, rows, notes)
     else:
-        for row in _resized(observed, file, results, tolerance, found):
+        for row in progress.through(_resized(observed, file, results, tolerance, found), 0):
             _sort(row, found, rows, notes)
     return Discrepancies(rows, list(dict.fromkeys(notes)))
+
+
+def _calls(found: Iterable[Schedule]) -> int:
+    return sum(len(schedule.lengths) for schedule in found)
 
 
 def _sort(row: Discrepancy, found: list[Condition], rows: list[Discrepancy], notes: list[str]) -> None:
