@@ -34,6 +34,7 @@ SHARED: Mapping[str, set[str]] = {
     "_errors": {"registry"},
     "_extras": {"registry"},
     "_lazy": set(),
+    "_model_names": {"registry"},
     "_version": set(),
     "matrix._files": {"registry"},
 }

@@ -65,7 +65,7 @@ def plan(
         registry: see `apply_patches`.
 
     Raises:
-        SpecError: a version is malformed.
+        SpecError: a version is malformed, or is of a package that no spec asks for.
         UnknownSpecError: an id is unknown.
         NotApplicableError: an included id is not for these versions.
     """

@@ -16,7 +16,8 @@ from exportcompat.registry import ExportCompatError
 
 from ._arguments import add_drift, add_export, add_verify
 from ._options import Commands, add_json, add_selection, to_json
-from ._registry_commands import add_list, add_plan, add_show
+from ._plan import add_plan
+from ._registry_commands import add_list, add_show
 
 _MATRIX = "matrix"
 
