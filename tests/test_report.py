@@ -453,6 +453,60 @@ def test_filters_change_the_table_and_the_address(results: Path) -> None:
 
 
 @in_browser
+@pytest.mark.parametrize(
+    ("freeze", "releases", "text"),
+    [
+        ("numpy==2.0\ntorch==2.13.0+cu128\ntransformers==5.10.4\n", ["5.10.4"], "its column is shown"),
+        (
+            "torch==2.13.1\ntransformers==5.9.5",
+            ["5.10.4", "5.9.0"],
+            "is not tested; nearest: transformers 5.10.4 and 5.9.0",
+        ),
+        ("torch==2.13.0", ["5.10.4", "5.9.0"], "There is no line of transformers"),
+    ],
+)
+def test_what_pip_freeze_says_chooses_a_column(freeze: str, releases: list[str], text: str, results: Path) -> None:
+    steps = f"""
+    find("freeze").value = {json.dumps(freeze)};
+    find("freeze").dispatchEvent(new Event("input", {{ bubbles: true }})); await shown();
+    say(find("found").textContent); say(location.hash);
+    """
+    page = browse(results, "", steps)
+    assert releases_of(page) == releases
+    found, address = said(page)
+    assert text in found
+    if "mine" in address:
+        assert releases_of(browse(results, address[1:])) == releases
+
+
+@in_browser
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("LlamaForCausalLM", ["llama"]),
+        ("meta-llama/Llama-3.2-1B", ["llama"]),
+        ("somebody/none-of-these", []),
+    ],
+)
+def test_cases_are_found_by_a_class_or_a_name_of_the_hub(text: str, names: list[str], results: Path) -> None:
+    folders = {"llama": ["llama"], "mamba": ["llama", "mamba"]}
+    rows = {
+        name: full("native", modules=[f"transformers.models.{item}.modeling_{item}" for item in loaded])
+        for name, loaded in folders.items()
+    }
+    write(results, "5.11.0", "2.13.0", rows)
+    assert list(table_of(browse(results, f"text={text}"))) == names
+
+
+@in_browser
+def test_the_headline_counts_what_is_untested(results: Path) -> None:
+    page = browse(results)
+    untested = sum(cell == "untested" for row in table_of(page).values() for _, cell in row)
+    assert untested > 100
+    assert f"{untested} not tested" in text_of(page)
+
+
+@in_browser
 def test_keys_move_between_cells_and_one_is_in_the_order_of_tab(results: Path) -> None:
     steps = """
     document.querySelector("td[tabindex='0']").focus(); say(at());

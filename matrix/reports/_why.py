@@ -1,22 +1,23 @@
 """One result in words: how a case is on given versions, why, and how to see it again."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
 
-from exportcompat._model_names import find_model, folder_of
+from exportcompat._model_names import find_model
 from exportcompat.matrix.cases import CASES
 from exportcompat.matrix.store import STATES, Installed, Results, file_name, proof_texts, read_results
 from exportcompat.registry import ExportCompatError, did_you_mean
+
+from ._case_models import case_folders
 
 _NEAR = 3
 """Cells that are named where the one asked for has no result."""
 
 
-_CELLS = Mapping[tuple[str, str], Mapping[str, Any]]
+_CELLS = Mapping[tuple[str, str], dict[str, Any]]
 
 
 def why(folder: Path, name: str, transformers: str, torch: str) -> Iterator[str]:
@@ -35,7 +36,7 @@ def why(folder: Path, name: str, transformers: str, torch: str) -> Iterator[str]
     if name in CASES:
         yield from _case(folder, cells, name, transformers, torch)
         return
-    known = case_folders(cells)
+    known = case_folders(content["cases"] for content in cells.values())
     found, guess = _of_model(name, known)
     yield from filter(None, [guess])
     if len(found) == 1:
@@ -44,15 +45,6 @@ def why(folder: Path, name: str, transformers: str, torch: str) -> Iterator[str]
     rows = cells.get((transformers, torch), {}).get("cases", {})
     yield f"{name} on transformers {transformers}, torch {torch}; give one of these names to see more:"
     yield from (f"  {case + ':':<24}{rows.get(case, {}).get('state', 'has no result')}" for case in found)
-
-
-def case_folders(cells: _CELLS) -> dict[str, set[str]]:
-    """Return the folders of `transformers.models` whose code each case has loaded, in some result."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for content in cells.values():
-        for case, row in content["cases"].items():
-            found[case] |= {folder_of(module) for module in row.get("modules", ())} - {"", "auto"}
-    return dict(found)
 
 
 def _of_model(name: str, known: Mapping[str, set[str]]) -> tuple[list[str], str]:
@@ -87,7 +79,7 @@ def _case(folder: Path, cells: _CELLS, case: str, transformers: str, torch: str)
     yield f"  see it again: nox -s matrix -- --transformers {transformers} --torch {torch} --case {case} --fresh"
 
 
-def _facts(row: Mapping[str, Any], content: Mapping[str, Any], is_current: bool) -> Iterator[tuple[str, str]]:
+def _facts(row: dict[str, Any], content: dict[str, Any], is_current: bool) -> Iterator[tuple[str, str]]:
     found = content["environments"][row["environment"]]
     versions = Installed(found["python"], tuple(found["packages"])).versions
     plain = row.get("plain", {"state": "", "problem": ""})

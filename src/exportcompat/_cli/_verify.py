@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from exportcompat._api import apply_patches
@@ -89,7 +90,7 @@ def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepa
     with apply_patches():
         observer = _observer(loaded, made.part)
     talk("verify ...")
-    return observer.check_discrepancies(path)
+    return observer.check_discrepancies(path, progress_bar=partial(talk.count, "calls"))
 
 
 def _made(path: Path) -> _Made:
