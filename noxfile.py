@@ -26,6 +26,7 @@ DOCS_TOOLS = (
     "fastjsonschema",
     "tomli",
 )
+NOTEBOOK_TOOLS = ("nbclient", "ipykernel", "pandas", "matplotlib")
 CELL_TOOLS = ("psutil", "fastjsonschema", "filelock", "rich")
 CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "docs", "dataset", "noxfile.py", "setup.py")
 
@@ -122,6 +123,13 @@ def docs(session: nox.Session) -> None:
     arguments = ["--strict", "--config-file", "build/docs/mkdocs.yml", "--site-dir", "../site"]
     run_python(session, "-m", "mkdocs", "build", *arguments, env=env)
     run_python(session, "docs/_site/site_links.py", "build/site", env=env)
+
+
+@nox.session
+def notebook(session: nox.Session) -> None:
+    """Run docs/notebook.ipynb and write it with its results to build/; `-- docs/notebook.ipynb` writes it in place."""
+    install(session, TRANSFORMERS[0], *NOTEBOOK_TOOLS)
+    run_python(session, "docs/_site/run_notebook.py", *(session.posargs or ["build/notebook.ipynb"]))
 
 
 @nox.session

@@ -89,7 +89,7 @@ def _add_why(commands: Commands) -> None:
         return 0
 
     parser = _add(commands, "why", "say from the results how a case is on given versions, and why", run)
-    parser.add_argument("case")
+    parser.add_argument("case", metavar="CASE_OR_MODEL", help="a case, a model type, a class, a folder, a hub name")
     parser.add_argument("--transformers", required=True, metavar="RELEASE")
     parser.add_argument("--torch", required=True, metavar="RELEASE")
     _add_results(parser)

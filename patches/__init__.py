@@ -8,8 +8,12 @@ from typing import NamedTuple
 from exportcompat.registry import Fingerprints, PatchingSpec, Registry
 
 from ._companions import COMPANIONS
+from .toolkit.records import TORCH
 
-__all__ = ["AREAS", "Area", "area_of", "default_registry"]
+__all__ = ["AREAS", "SUPPORTED", "Area", "area_of", "default_registry"]
+
+SUPPORTED = (TORCH, "transformers>=4.44")
+"""The releases that specs are written for; a record that does not say more is for all of them."""
 
 
 class Area(NamedTuple):

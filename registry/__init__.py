@@ -30,10 +30,11 @@ from ._packages import COMPANIONS, PACKAGES, module_of
 from ._registry import Registry
 from ._report import Drift, PatchReport, Use
 from ._scope import OnDrift, Scope
-from ._select import Decision, plan
+from ._select import Decision, Plan, plan
 from ._signature import signature_mismatch
 from ._similar import did_you_mean
 from ._spec import Kind, PatchingSpec
+from ._table import html_table, text_table
 from ._targets import DecoratedTarget, Target, parse_target
 from ._unchanged import Unchanged
 from ._versions import Environment, Range, installed_version, parse_range
@@ -69,6 +70,7 @@ __all__ = [
     "OnDrift",
     "PatchReport",
     "PatchingSpec",
+    "Plan",
     "Range",
     "ReadOnlyError",
     "Registry",
@@ -83,6 +85,7 @@ __all__ = [
     "Use",
     "did_you_mean",
     "fingerprint",
+    "html_table",
     "installed_version",
     "mismatches",
     "module_of",
@@ -95,4 +98,5 @@ __all__ = [
     "source_hash",
     "target_name",
     "tell_assumptions",
+    "text_table",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from ._assumptions import Assumption
 from ._engine import Patch
+from ._table import html_table, text_table
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class Use:
         self._after = self._usage.hits
 
 
-@dataclass
+@dataclass(repr=False)
 class PatchReport:
-    """What was applied, what was not and why, and what was used.
+    """What was applied, what was not and why, and what was used. It prints as a table, in a notebook too.
 
     Attributes:
         versions: version by package, None where it is not installed.
@@ -82,6 +83,33 @@ class PatchReport:
     def used(self) -> list[str]:
         """Ids of the specs that were really used."""
         return [spec_id for spec_id, hits in self.hits.items() if hits]
+
+    @property
+    def summary(self) -> str:
+        """One line: the versions, how many specs were applied and how many of them were used."""
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items() if version is not None)
+        return f"{len(self.applied)} specs applied, {len(self.used)} used{f' ({versions})' if versions else ''}"
+
+    def __str__(self) -> str:
+        return "\n".join([*(text_table(self._rows()) if self.used else ()), *self._notes(), self.summary])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), title=self.summary, notes=self._notes())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        found = [(spec_id, str(hits), str(len(self.applied[spec_id]))) for spec_id, hits in self.hits.items() if hits]
+        return [("USED", "CALLS", "TARGETS"), *found]
+
+    def _notes(self) -> list[str]:
+        drifted = [f"{item.spec_id}: {item.target} has drifted: {item.what}" for item in self.drifted]
+        count = len(self.pending)
+        pending = [f"{count} {'spec is' if count == 1 else 'specs are'} for modules that are not imported"]
+        # A graph without a shortcut is as a rule the same, only slower.
+        taken = [str(item) for item in self.assumptions if item.kind != "shortcut"]
+        return [*self.mismatched, *drifted, *taken, *(pending if count else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""

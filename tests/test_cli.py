@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from exportcompat import __version__, _cli
-from exportcompat._cli import _main, _registry_commands
+from exportcompat import __version__, _cli, plan
+from exportcompat._cli import _main, _plan, _registry_commands
 from exportcompat._drift._evidence import describe, proved_on
 from exportcompat.patches import default_registry
 from exportcompat.registry import (
@@ -114,7 +114,12 @@ def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..
     (tmp_path / "cli_upstream.py").write_text(UPSTREAM, "utf-8")
     (tmp_path / "cli_replacements.py").write_text(REPLACEMENTS, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    yield lambda *specs: monkeypatch.setattr(_registry_commands, "default_registry", lambda: Registry(specs))
+
+    def use(*specs: PatchingSpec) -> None:
+        for module in (_plan, _registry_commands):
+            monkeypatch.setattr(module, "default_registry", lambda: Registry(specs))
+
+    yield use
     for name in ("cli_upstream", "cli_replacements"):
         sys.modules.pop(name, None)
 
@@ -161,8 +166,9 @@ def beside() -> str:
 
 
 def test_plan_has_one_row_per_spec(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _cli.main(["plan", "--torch", "2.13.0", "--transformers", "5.23.0"]) == 0
+    assert _cli.main(["plan", "--all", "--torch", "2.13.0", "--transformers", "5.23.0"]) == 0
     first, empty, head, *rows = capsys.readouterr().out.splitlines()
+    rows = rows[: rows.index("")]
     assert first == f"torch 2.13.0, transformers 5.23.0{beside()}"
     assert empty == ""
     assert head.split() == ["ID", "APPLIES", "PROVED", "REASON"]
@@ -171,14 +177,65 @@ def test_plan_has_one_row_per_spec(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_plan_says_which_apply_and_why(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     use(spec("old", requires=("torch<2.9",)), spec("quite-new", targets=("m:f",), requires=("torch>=2.9",)))
-    assert _cli.main(["plan", "--torch", "2.9.0.dev20250801+cu128", "--transformers", "none"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    versions = ["--torch", "2.9.0.dev20250801+cu128", "--transformers", "none"]
+    assert _cli.main(["plan", "--all", *versions]) == 0
+    assert capsys.readouterr().out.splitlines()[:-1] == [
         f"torch 2.9.0.dev20250801+cu128, transformers not installed{beside()}",
         "",
         "ID         APPLIES  PROVED  REASON",
         "old        no               torch 2.9.0.dev20250801+cu128 is not in <2.9",
         "quite-new  yes      no      torch 2.9.0.dev20250801+cu128 is in >=2.9",
+        "",
+        "1 spec applies, 1 does not",
     ]
+    assert _cli.main(["plan", *versions]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "ID         PROVED  WHAT GOES WRONG WITHOUT IT",
+        f"quite-new  no      {spec().reason}",
+        "",
+        "1 spec applies, 1 does not (--all lists them, and why)",
+        "  1 PROVED 'no': no release is noted, as for what is found by a word in any model; `show ID` has the proofs",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("versions", "said"),
+    [
+        (["--torch", "2.5.1", "--transformers", "4.57.6"], "torch 2.5.1 is not supported; torch>=2.6 is"),
+        (["--torch", "2.13.0", "--transformers", "4.43.0"], "transformers 4.43.0 is not supported"),
+        (["--torch", "2.13.0", "--transformers", "99.0"], "transformers 99.0 is newer than 5."),
+        (["--torch", "2.13.0", "--transformers", "5.23.0"], ""),
+    ],
+)
+def test_plan_warns_outside_of_supported_versions(
+    versions: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _cli.main(["plan", *versions]) == 0
+    found = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: t")]
+    assert [line for line in found if said in line] == found
+    assert bool(found) is bool(said)
+    assert _cli.main(["plan", "--json", *versions]) == 0
+    assert [f"warning: {text}" for text in json.loads(capsys.readouterr().out)["warnings"]] == found
+
+
+def test_plan_of_a_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = {"model_type": "llava", "text_config": {"model_type": "gemma3_text"}, "vision_config": {"hidden_size": 8}}
+    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
+    versions = ["--torch", "2.13.0", "--transformers", "4.52.4", "--json"]
+    ids = {}
+    for name in (str(tmp_path), "llama", "Gemma3ForCausalLM", "google/gemma-3-1b-it"):
+        assert _cli.main(["plan", "--model", name, *versions]) == 0
+        ids[name] = {item["id"] for item in json.loads(capsys.readouterr().out)["specs"] if item["applies"]}
+    assert "gemma3-cache" in ids[str(tmp_path)] & ids["Gemma3ForCausalLM"] & ids["google/gemma-3-1b-it"]
+    assert "gemma3-cache" not in ids["llama"] and "dynamic-cache-pytree" in ids["llama"]
+    assert_refused(["plan", "--model", "gemma33"], capsys, "no model type 'gemma33' is known; did you mean 'gemma3'")
+    (tmp_path / "config.json").write_text("{", "utf-8")
+    assert_refused(["plan", "--model", str(tmp_path)], capsys, "config.json cannot be read")
+
+
+def test_a_misspelt_package_is_refused() -> None:
+    with pytest.raises(SpecError, match="a version of 'transfomers' is given.*; did you mean 'transformers'"):
+        plan({"transfomers": "5.23.0"})
 
 
 @pytest.mark.parametrize(
@@ -220,6 +277,7 @@ def test_plan_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[st
     assert found == {
         "versions": {"torch": "2.10", "transformers": None, **companions(), "packaging": packaging},
         "mismatched": [],
+        "warnings": [],
         "specs": [
             {
                 "id": "first",
@@ -251,8 +309,9 @@ def test_plan_of_what_is_installed(
 
 def test_plan_without_torch_and_transformers(hide: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     hide(*PACKAGES)
-    assert _cli.main(["plan"]) == 0
+    assert _cli.main(["plan", "--all"]) == 0
     first, _, _, *rows = capsys.readouterr().out.splitlines()
+    rows = rows[: rows.index("")]
     assert first == ", ".join(f"{name} not installed" for name in PACKAGES)
     assert len(rows) == len(default_registry())
     assert all(row.split()[1] == "no" and "is not installed (wanted" in row for row in rows)
@@ -298,7 +357,8 @@ def test_every_error_of_the_package_is_one_message(
     def broken() -> Registry:
         raise SpecError("the registry is broken")
 
-    monkeypatch.setattr(_registry_commands, "default_registry", broken)
+    for module in (_plan, _registry_commands):
+        monkeypatch.setattr(module, "default_registry", broken)
     assert_refused(arguments, capsys, "the registry is broken")
 
 
@@ -357,14 +417,13 @@ def test_list_of_an_area(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_list_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("transformers", reason="the model is looked at")
-    pytest.importorskip("torch", reason="the model is imported")
     assert _cli.main(["list", "--model", "mixtral", "--json"]) == 0
     found = {item["id"]: item["in_model"] for item in json.loads(capsys.readouterr().out)["specs"]}
     assert found["rotary-frequencies"]
     assert not found["dynamic-cache-pytree"]
     assert "qwen-vl-grids" not in found
     assert _cli.main(["list", "--model", "mixtrall"]) == 2
-    assert "has no model type 'mixtrall'; did you mean 'mixtral'" in capsys.readouterr().err
+    assert "no model type 'mixtrall' is known; did you mean 'mixtral'" in capsys.readouterr().err
 
 
 def test_show_as_json(use: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ LINES = (
     (*_MATRIX, "matrix.versions", "_drift", "registry"),
     ("_cli", "matrix", "matrix.dataset", "_dataset", "registry"),
     ("_cli", "adapters", "patches", "registry"),
+    ("compat", *_EXPORT),
 )
 """The packages in the order in which they may import each other: each one those behind it, in one of the lines."""
 
@@ -36,7 +37,7 @@ SHARED: Mapping[str, set[str]] = {
     "_extras": {"registry"},
     "_lazy": set(),
     "_plugins": {"patches", "registry"},
-    "_table": set(),
+    "_model_names": {"registry"},
     "_version": set(),
     "matrix._files": {"registry"},
 }

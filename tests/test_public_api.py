@@ -20,7 +20,13 @@ from unittest import mock
 import pytest
 
 SNAPSHOT = Path(__file__).with_name("public_api.txt")
-PACKAGES = ("exportcompat.registry", "exportcompat.patches", "exportcompat", "exportcompat.adapters")
+PACKAGES = (
+    "exportcompat.registry",
+    "exportcompat.patches",
+    "exportcompat",
+    "exportcompat.adapters",
+    "exportcompat.compat.onnx_diagnostic",
+)
 OPERATORS = ("__call__", "__or__", "__enter__", "__exit__", "__getitem__", "__iter__", "__len__")
 RELEASES = ("--torch", "2.13.0", "--transformers", "5.24.0")
 

@@ -379,7 +379,9 @@ def test_the_table_shows_each_state_by_class_and_word(results: Path) -> None:
     assert table["gpt2"][0] == ("fails", "fails") and table["opt"][0] == ("absent", "absent")
     assert 'data-note="↓"' in page and page.count('data-note="') == 1
     line = re.sub("<[^>]*>", "", page.partition('role="status">')[2].partition("</p>")[0])
-    assert line == "torch 2.13.0: 2 of 4 work (50 %), 1 wrong. 7 results in all, the newest of 2026-02-03."
+    untested = 2 * len(CASES) - 5
+    works = f"torch 2.13.0: 2 of 4 work (50 %), 1 wrong, {untested} not tested. "
+    assert line == f"{works}7 results in all, the newest of 2026-02-03."
 
 
 @in_browser
@@ -450,6 +452,56 @@ def test_filters_change_the_table_and_the_address(results: Path) -> None:
         "",
         "5.24.0",
     ]
+
+
+@in_browser
+def test_what_pip_freeze_says_chooses_a_column(results: Path) -> None:
+    steps = """
+    for (const text of FREEZES) {
+      document.getElementById("freeze").value = text;
+      document.getElementById("freeze").dispatchEvent(new Event("input", { bubbles: true })); await shown();
+      say(document.getElementById("found").textContent);
+      say([...document.querySelectorAll("thead th + th span")].map((item) => item.textContent).join(" "));
+    }
+    say(location.hash);
+    location.hash = "#mine=5.9.0/2.13.0"; await event(window, "hashchange");
+    say(String(document.querySelectorAll("thead th + th").length));
+    """
+    freezes = [
+        "torch==2.13.0",
+        "numpy==2.0\ntorch==2.13.0+cu128\ntransformers==5.10.4\n",
+        "torch 2.13.1\ntransformers 5.9.5",
+    ]
+    assert said(browse(results, "", steps.replace("FREEZES", json.dumps(freezes)))) == [
+        "There is no line of transformers, such as torch==2.13.0.",
+        "5.10.4 5.9.0",
+        "transformers 5.10.4 with torch 2.13.0: its column is shown.",
+        "5.10.4",
+        (
+            "transformers 5.9.5 with torch 2.13.1 is not tested; nearest: transformers 5.10.4 and 5.9.0 with torch "
+            "2.13.0."
+        ),
+        "5.10.4 5.9.0",
+        "#torch=2.13.0&mine=5.9.5/2.13.1",
+        "1",
+    ]
+
+
+@in_browser
+def test_cases_are_found_by_a_class_or_a_name_of_the_hub(results: Path) -> None:
+    folders = {"llama": ["llama"], "mamba": ["llama", "mamba"]}
+    rows = {
+        name: full("native", modules=[f"transformers.models.{item}.modeling_{item}" for item in loaded])
+        for name, loaded in folders.items()
+    }
+    write(results, "5.11.0", "2.13.0", rows)
+    steps = """
+    for (const text of ["LlamaForCausalLM", "meta-llama/Llama-3.2-1B", "somebody/mamba-130m", "some/none-of-these"]) {
+      set("text", text); await shown();
+      say([...document.querySelectorAll("tbody tr code")].map((item) => item.textContent).join(" "));
+    }
+    """
+    assert said(browse(results, "", steps)) == ["llama", "llama", "mamba", ""]
 
 
 @in_browser

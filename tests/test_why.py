@@ -28,11 +28,11 @@ ROW: dict[str, Any] = {
 }
 
 
-def add(folder: Path, transformers: str, torch: str, **changes: Any) -> Path:
+def add(folder: Path, transformers: str, torch: str, case: str = "llama", **changes: Any) -> Path:
     packages = {"transformers": transformers, "torch": torch, "onnx": "1", "onnxscript": "1", "onnxruntime": "1"}
     installed = Installed("3.11.9", tuple(f"{name}=={text}" for name, text in packages.items()))
     path = folder / file_name(transformers, torch)
-    Results(path).add(CASES["llama"], {**ROW, **changes}, installed)
+    Results(path).add(CASES[case], {**ROW, **changes}, installed)
     return path
 
 
@@ -91,7 +91,33 @@ def test_a_file_that_does_not_say_what_was_installed_is_named(tmp_path: Path) ->
 
 
 def test_another_case_or_no_results_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(ExportCompatError, match="there is no case 'nobody'; cases: tiny_gpt, stateful_gpt"):
-        list(why(tmp_path, "nobody", "5.23.0", "2.13.0"))
     with pytest.raises(ExportCompatError, match="there are no results in"):
         list(why(tmp_path, "llama", "5.23.0", "2.13.0"))
+    add(tmp_path, "5.23.0", "2.13.0")
+    with pytest.raises(ExportCompatError, match="there is no case 'nobody', and no model type 'nobody' is known"):
+        list(why(tmp_path, "nobody", "5.23.0", "2.13.0"))
+    with pytest.raises(ExportCompatError, match="there is no case 'lama'; did you mean 'llama'"):
+        list(why(tmp_path, "lama", "5.23.0", "2.13.0"))
+
+
+@pytest.mark.parametrize("name", ["MixtralForCausalLM", "somebody/Mixtral-8x7B-v0.1"])
+def test_a_model_is_named_by_its_type_a_class_or_a_name_of_the_hub(name: str, tmp_path: Path) -> None:
+    loaded = {
+        "mixtral_loop": ["mixtral"],
+        "mixtral_beyond": ["mixtral"],
+        "llava": ["clip", "mixtral"],
+        "llama": ["llama"],
+    }
+    for case, folders in loaded.items():
+        modules = [
+            "transformers.models.auto.modeling_auto",
+            *(f"transformers.models.{item}.modeling" for item in folders),
+        ]
+        add(tmp_path, "5.23.0", "2.13.0", case=case, modules=modules)
+    lines = list(why(tmp_path, name, "5.23.0", "2.13.0"))
+    guess = [] if "/" not in name else [f"{name!r} is not here; by its name it is taken for a mixtral"]
+    assert lines[: len(guess)] == guess
+    assert [line.split() for line in lines[len(guess) + 1 :]] == [
+        ["mixtral_beyond:", "patched"],
+        ["mixtral_loop:", "patched"],
+    ]

@@ -14,6 +14,8 @@ from exportcompat.matrix.store import NOT_THERE, PACKAGES, STATES, UNTESTED, WOR
 from exportcompat.matrix.versions import releases
 from exportcompat.registry import ExportCompatError
 
+from ._case_models import case_folders
+
 Record = dict[str, Any]
 
 FIELDS = (
@@ -182,6 +184,8 @@ class _Tables:
 def page_data(cells: list[Cell]) -> Record:
     """Return what the page shows: rows of numbers, and the tables that these point into."""
     tables = _Tables(cells)
+    loaded = case_folders(cell.rows for cell in cells)
+    models = sorted({folder for folders in loaded.values() for folder in folders})
     rows = [tables.row(cell, case) for cell in cells for case in cell.rows]
     return {
         "states": [asdict(state) for state in STATES],
@@ -189,6 +193,8 @@ def page_data(cells: list[Cell]) -> Record:
         "notThere": NOT_THERE,
         "cases": list(titles(cells).items()),
         "newest": newest_date(cells),
+        "models": models,
+        "loaded": [sorted(map(models.index, loaded.get(case, ()))) for case in titles(cells)],
         "fields": FIELDS,
         **{name: list(values) for name, values in vars(tables).items() if name not in ("cases", "states")},
         "rows": rows,

@@ -1,34 +1,72 @@
 """One result in words: how a case is on given versions, why, and how to see it again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
 
+from exportcompat._model_names import find_model
 from exportcompat.matrix.cases import CASES
 from exportcompat.matrix.store import STATES, Installed, Results, file_name, proof_texts, read_results
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, did_you_mean
+
+from ._case_models import case_folders
 
 _NEAR = 3
 """Cells that are named where the one asked for has no result."""
 
 
-def why(folder: Path, case: str, transformers: str, torch: str) -> Iterator[str]:
-    """Yield what is known of a case on given versions.
+_CELLS = Mapping[tuple[str, str], dict[str, Any]]
+
+
+def why(folder: Path, name: str, transformers: str, torch: str) -> Iterator[str]:
+    """Yield what is known of a case on given versions, or of all cases of a model, a line each.
 
     Args:
         folder: the result files.
-        case: its name.
+        name: of a case, or of a model: its type, a class, a folder with a configuration, or a name of the hub.
         transformers: a release.
         torch: a release.
 
     Raises:
-        ExportCompatError: there is no such case, there are no results, or a file is not whole.
+        ExportCompatError: there is no such case or model, there are no results, or a file is not whole.
     """
-    if case not in CASES:
-        raise ExportCompatError(f"there is no case {case!r}; cases: {', '.join(CASES)}")
     cells = read_results(folder)
+    if name in CASES:
+        yield from _case(folder, cells, name, transformers, torch)
+        return
+    known = case_folders(content["cases"] for content in cells.values())
+    found, guess = _of_model(name, known)
+    yield from filter(None, [guess])
+    if len(found) == 1:
+        yield from _case(folder, cells, found[0], transformers, torch)
+        return
+    rows = cells.get((transformers, torch), {}).get("cases", {})
+    yield f"{name} on transformers {transformers}, torch {torch}; give one of these names to see more:"
+    yield from (f"  {case + ':':<24}{rows.get(case, {}).get('state', 'has no result')}" for case in found)
+
+
+def _of_model(name: str, known: Mapping[str, set[str]]) -> tuple[list[str], str]:
+    """Return the cases of a model, and how its name was taken: those that have loaded little else besides.
+
+    Raises:
+        ExportCompatError: there is no such model, or no case of it.
+    """
+    hint = did_you_mean(name, CASES)
+    folders = {folder for loaded in known.values() for folder in loaded}
+    try:
+        named = find_model(name, folders)
+    except ExportCompatError as error:
+        raise ExportCompatError(f"there is no case {name!r}{hint}, and {error}") from None
+    main = named.folders[0]
+    found = {case: len(loaded) for case, loaded in known.items() if main in loaded and case in CASES}
+    if not found:
+        raise ExportCompatError(f"no case is of the model {main}{hint or '; `exportcompat list --model` says more'}")
+    return [case for case in CASES if found.get(case) == min(found.values())], named.guess
+
+
+def _case(folder: Path, cells: _CELLS, case: str, transformers: str, torch: str) -> Iterator[str]:
     content = cells.get((transformers, torch), {})
     row = content.get("cases", {}).get(case)
     yield f"{CASES[case].title} ({case}) on transformers {transformers}, torch {torch}"
@@ -60,7 +98,7 @@ def _facts(row: dict[str, Any], content: dict[str, Any], is_current: bool) -> It
     yield "age", "" if is_current else "something that it depends on has changed since"
 
 
-def _near(cells: dict[tuple[str, str], dict[str, Any]], case: str, transformers: str, torch: str) -> Iterator[str]:
+def _near(cells: _CELLS, case: str, transformers: str, torch: str) -> Iterator[str]:
     """Yield the states in the cells before and after, of the same torch first."""
     known = [cell for cell, content in cells.items() if case in content["cases"]]
     known.sort(key=lambda cell: (cell[1] != torch, _distance(cell[0], transformers), _distance(cell[1], torch)))

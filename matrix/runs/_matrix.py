@@ -5,11 +5,10 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from exportcompat._table import table
 from exportcompat.matrix.cases import CASES, Case, chosen
 from exportcompat.matrix.store import BROKEN, STATES, UNTESTED
 from exportcompat.matrix.versions import Cell, all_cells, cases_of, choose, default_cells, season_cells, shard
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, text_table
 
 from ._driver import Options, Task, cell_process, plan_task, regressions, results_of, run_tasks
 from ._environments import Environments
@@ -97,7 +96,7 @@ def _listed(tasks: Sequence[Task], *, as_json: bool) -> Iterator[str]:
         yield json.dumps([{**_named(task.cell), "cases": len(task.cases), "todo": len(task.todo)} for task in tasks])
         return
     rows = [(*vars(task.cell).values(), str(len(task.cases)), str(len(task.todo))) for task in tasks]
-    yield from table([("TRANSFORMERS", "TORCH", "SEASON", "CASES", "TO RUN"), *rows])
+    yield from text_table([("TRANSFORMERS", "TORCH", "SEASON", "CASES", "TO RUN"), *rows])
 
 
 def _named(cell: Cell) -> dict[str, str]:
@@ -115,4 +114,4 @@ def _overview(tasks: Sequence[Task], options: Options) -> Iterator[str]:
         rows.append((task.cell.transformers, task.cell.torch, *counts))
         bad = [name for name, state in states.items() if state in BROKEN]
         broken += [f"{task.cell}, {name}: {states[name]}: {found[name]['problems'][0][:150]}" for name in bad]
-    yield from ["", *table([("TRANSFORMERS", "TORCH", *map(str.upper, names)), *rows]), "", *broken]
+    yield from ["", *text_table([("TRANSFORMERS", "TORCH", *map(str.upper, names)), *rows]), "", *broken]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from exportcompat.patches import default_registry
-from exportcompat.registry import Decision, Environment, OnAssumption, OnDrift, Registry, Scope
+from exportcompat.registry import Environment, OnAssumption, OnDrift, Plan, Registry, Scope
 from exportcompat.registry import plan as _plan
 
 
@@ -54,7 +54,7 @@ def plan(
     include: Collection[str] | None = None,
     exclude: Collection[str] = (),
     registry: Registry | None = None,
-) -> list[Decision]:
+) -> Plan:
     """Decide for every spec whether it applies, from data alone: torch and transformers need not be installed.
 
     Args:
@@ -65,7 +65,7 @@ def plan(
         registry: see `apply_patches`.
 
     Raises:
-        SpecError: a version is malformed.
+        SpecError: a version is malformed, or is of a package that no spec asks for.
         UnknownSpecError: an id is unknown.
         NotApplicableError: an included id is not for these versions.
     """

@@ -51,6 +51,12 @@ def add_export(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--serve", metavar="TARGET", help="also derive a faster file for a runtime: cpu")
     _add_weights(parser)
     parser.add_argument("--overwrite", action="store_true", help="write into a folder that is not empty")
+    parser.add_argument(
+        "--on-assumption",
+        choices=("warn", "error", "ignore"),
+        default="warn",
+        help="where the graph is right for some sizes only: warn, stop, or say it in the result alone",
+    )
     parser.add_argument("--no-verify", action="store_true", help="do not compare with eager")
     parser.add_argument("--traceback", action="store_true", help="show the whole error of an export that fails")
     _add_talk(parser)

@@ -8,8 +8,7 @@ from typing import Any
 from exportcompat._audit import Audit, Pins, audit, installed_pins, read_pins
 from exportcompat._dataset import dataset, model_type_of
 from exportcompat._errors import AlarmError
-from exportcompat._table import table
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, text_table
 
 from ._options import Commands, to_json
 
@@ -75,7 +74,7 @@ def _lines(pins: Pins, found: Audit) -> Iterator[str]:
             (item.outcome, "mended" if item.is_mended else "", item.id, item.summary.partition("\n")[0])
             for item in found.findings
         ]
-        yield from table([("OUTCOME", "", "ID", "WITHOUT PATCHES"), *rows])
+        yield from text_table([("OUTCOME", "", "ID", "WITHOUT PATCHES"), *rows])
         yield ""
     yield _summary(found)
 

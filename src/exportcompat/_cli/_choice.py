@@ -1,15 +1,22 @@
-"""Which specs `list` shows: those of an area, or those that concern a model."""
+"""Which specs `list` and `plan` show: those of an area, or those that concern a model."""
 
-import importlib
-import importlib.util
-import sys
+import re
 from collections.abc import Iterable, Iterator
 
-from exportcompat._extras import require
+from exportcompat._model_names import Named, find_model, folder_of, installed_models, source_of
 from exportcompat.patches import AREAS, area_of
-from exportcompat.registry import Environment, ExportCompatError, PatchingSpec, Registry, Target, did_you_mean, plan
+from exportcompat.registry import (
+    Environment,
+    ExportCompatError,
+    PatchingSpec,
+    Registry,
+    Target,
+    did_you_mean,
+    installed_version,
+    plan,
+)
 
-_MODELS = "transformers.models"
+_WORD = re.compile(r":(\w+)\)$")
 
 
 def of_area(specs: Iterable[PatchingSpec], area: str) -> Iterator[PatchingSpec]:
@@ -24,44 +31,53 @@ def of_area(specs: Iterable[PatchingSpec], area: str) -> Iterator[PatchingSpec]:
     yield from (spec for spec in specs if area_of(spec) == area)
 
 
-def of_model(registry: Registry, model_type: str) -> tuple[list[PatchingSpec], list[PatchingSpec]]:
-    """Return the specs that write into the code of a model, and those for code that all models share; both apply here.
-
-    The module of the model is imported, since what a pattern target finds depends on what is loaded.
+class ForModel:
+    """Says which specs concern a model; nothing is imported for it.
 
     Args:
+        name: a model type, a class, a folder, or a name of the hub.
         registry: the specs.
-        model_type: as in a `config.json`, such as `qwen3_next`.
+        environment: the versions. What a pattern finds is looked up in the installed transformers; for another
+            release every pattern may concern the model.
 
     Raises:
-        ExportCompatError: the installed transformers has no such model; the message names similar ones.
-        MissingExtraError: transformers is not installed.
+        ExportCompatError: nothing is known by that name.
     """
-    package = _package(model_type)
-    importlib.import_module(f"{package}.modeling_{package.rpartition('.')[2]}")
-    specs = [item.spec for item in plan(registry, Environment()) if item.applies]
-    own = [spec for spec in specs if any(_writes_into(target, package) for target in spec.places)]
-    shared = [spec for spec in specs if spec not in own and not any(_is_for_models(item) for item in spec.places)]
-    return own, shared
+
+    def __init__(self, name: str, registry: Registry, environment: Environment) -> None:
+        known = {folder_of(target.module) for spec in registry for target in spec.places} - {""}
+        self.named: Named = find_model(name, known)
+        version = environment["transformers"]
+        is_here = bool(installed_models()) and installed_version("transformers") == version
+        self._source = "\n".join(map(source_of, self.named.folders)) if is_here else None
+
+    def is_own(self, spec: PatchingSpec) -> bool:
+        """Say whether a spec writes into the code of the model."""
+        return any(self._writes_into(target) for target in spec.places)
+
+    def concerns(self, spec: PatchingSpec) -> bool:
+        """Say whether a spec writes into the code of the model, or into what all models share."""
+        return self.is_own(spec) or not any(_is_for_models(target) for target in spec.places)
+
+    def _writes_into(self, target: Target) -> bool:
+        if not target.is_spread:
+            return folder_of(target.module) in self.named.folders
+        word = _WORD.search(target.text)
+        return self._source is None or word is None or re.search(rf"\b{word[1]}\b", self._source) is not None
 
 
-def _package(model_type: str) -> str:
-    """Return the full name of the folder of a model."""
-    mapping = require("transformers.models.auto.configuration_auto", "transformers")
-    folder = mapping.model_type_to_module_name(model_type)
-    if importlib.util.find_spec(f"{_MODELS}.{folder}") is None:
-        hint = did_you_mean(model_type, mapping.CONFIG_MAPPING_NAMES)
-        raise ExportCompatError(f"the installed transformers has no model type {model_type!r}{hint}")
-    return f"{_MODELS}.{folder}"
+def of_model(registry: Registry, name: str) -> tuple[list[PatchingSpec], list[PatchingSpec]]:
+    """Return the specs that write into the code of a model, and those for code that all models share; both apply here.
 
-
-def _writes_into(target: Target, package: str) -> bool:
-    if not target.is_spread:
-        return target.module.startswith(f"{package}.")
-    # What the model uses is loaded with it.
-    slots = target.slots(list(sys.modules.values())) if target.is_loaded() else []
-    return any(slot.label.startswith(f"{package}.") for slot in slots)
+    Raises:
+        ExportCompatError: see `ForModel`.
+    """
+    environment = Environment()
+    model = ForModel(name, registry, environment)
+    specs = [item.spec for item in plan(registry, environment) if item.applies]
+    own = [spec for spec in specs if model.is_own(spec)]
+    return own, [spec for spec in specs if spec not in own and model.concerns(spec)]
 
 
 def _is_for_models(target: Target) -> bool:
-    return target.is_spread or target.module.startswith(f"{_MODELS}.")
+    return target.is_spread or bool(folder_of(target.module))

@@ -16,7 +16,8 @@ from exportcompat._dataset import (
     works,
 )
 from exportcompat._errors import AlarmError
-from exportcompat._table import table
+
+from exportcompat.registry import text_table
 
 from ._options import Commands, to_json
 
@@ -99,7 +100,7 @@ def _lines(found: Compatibility) -> Iterator[str]:
     if found.results:
         yield ""
         rows = [(item["case"], item["outcome"], _difference(item), item["date"]) for item in found.results]
-        yield from table([("CASE", "OUTCOME", "DIFFERENCE", "RUN"), *rows])
+        yield from text_table([("CASE", "OUTCOME", "DIFFERENCE", "RUN"), *rows])
     for item in found.nearest:
         yield f"  near it: transformers {item.transformers}, torch {item.torch}: {item.outcome}"
     counts = [f"{list(found.patches.values()).count(name)} {name}" for name in sorted({*found.patches.values()})]

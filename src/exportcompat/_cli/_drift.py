@@ -23,8 +23,7 @@ from exportcompat._drift import (
     to_data,
 )
 from exportcompat._errors import AlarmError
-from exportcompat._table import table
-from exportcompat.registry import PACKAGES, ExportCompatError, PatchingSpec, Registry, Target
+from exportcompat.registry import PACKAGES, ExportCompatError, PatchingSpec, Registry, Target, text_table
 
 _SHOWN = 60
 """Lines of a diff that are printed."""
@@ -171,7 +170,9 @@ def _lines(looker: ReleaseInspector, found: list[Finding], *, everything: bool) 
     shown = [item for item in found if everything or item.state != "unchanged"]
     if shown:
         yield ""
-        yield from table([("SPEC", "STATE", "TARGET"), *((item.spec_id, item.state, item.target) for item in shown)])
+        yield from text_table(
+            [("SPEC", "STATE", "TARGET"), *((item.spec_id, item.state, item.target) for item in shown)]
+        )
     for item in shown:
         if item.detail or item.diff:
             yield ""

@@ -109,6 +109,7 @@ def _export(loaded: Loaded, staging: Path, arguments: argparse.Namespace, talk: 
             generate=loaded.task.generates,
             about=about,
             verify=not arguments.no_verify,
+            on_assumption=arguments.on_assumption,
             patches={"include": arguments.include, "exclude": arguments.exclude},
             registry=registry,
             progress=talk,

@@ -18,7 +18,8 @@ from ._arguments import add_drift, add_export, add_serve, add_verify
 from ._audit_command import add_audit
 from ._dataset_commands import add_resolve, add_works
 from ._options import Commands, add_json, add_registry, add_selection, to_json
-from ._registry_commands import add_list, add_plan, add_show
+from ._plan import add_plan
+from ._registry_commands import add_list, add_show
 
 _MATRIX = "matrix"
 

@@ -1,89 +1,13 @@
-"""The subcommands `plan`, `list` and `show`: what the specs are, and which of them apply."""
+"""The subcommands `list` and `show`: what the specs are."""
 
 import argparse
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from exportcompat._drift import describe, proved_on
-from exportcompat._table import table
 from exportcompat.patches import AREAS, area_of, default_registry
-from exportcompat.registry import PACKAGES, Decision, Environment, PatchingSpec, mismatches, plan
+from exportcompat.registry import Environment, PatchingSpec
 
-from ._options import Commands, add_json, add_registry, add_selection, registry_of, to_json
-
-
-def add_plan(commands: Commands) -> None:
-    """Add the parser of `plan`."""
-    text = "say for each spec whether it applies, and why"
-    parser = commands.add_parser("plan", help=text, description=text, allow_abbrev=False)
-    for package in PACKAGES:
-        parser.add_argument(
-            f"--{package}", metavar="VERSION", help=f"version of {package}, or none; default: what is installed"
-        )
-    add_selection(parser)
-    add_registry(parser)
-    add_json(parser)
-    parser.set_defaults(run=_plan)
-
-
-def _plan(arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the plan.
-
-    Raises:
-        SpecError: a version is malformed.
-        UnknownSpecError: an id is unknown.
-        NotApplicableError: an included id is not for the versions.
-        RegistryError: a registry that is named cannot be had.
-    """
-    given = {package: getattr(arguments, package.replace("-", "_")) for package in PACKAGES}
-    environment = Environment({name: _version(text) for name, text in given.items() if text is not None})
-    registry = registry_of(arguments, default_registry())
-    decisions = plan(registry, environment, include=arguments.include, exclude=arguments.exclude)
-    # A plan looks at no package that no spec needs; these are shown in any case.
-    versions = {name: _text(environment[name]) for name in (*PACKAGES, *environment)}
-    mismatched = list(mismatches(registry.companions, environment))
-    if arguments.json:
-        rows = [
-            {
-                **_decision_data(item),
-                "proved_on": proved_on(item.spec, item.spec.fingerprints),
-                "rests_on": describe(item.spec, item.spec.fingerprints, environment) if item.applies else "",
-            }
-            for item in decisions
-        ]
-        yield to_json({"versions": versions, "mismatched": mismatched, "specs": rows})
-        return
-    yield ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
-    yield from mismatched
-    yield ""
-    lines = [
-        (item.spec.id, "yes", describe(item.spec, item.spec.fingerprints, environment), item.reason)
-        if item.applies
-        else (item.spec.id, "no", "", item.reason)
-        for item in decisions
-    ]
-    yield from table([("ID", "APPLIES", "PROVED", "REASON"), *lines])
-
-
-def _version(text: str) -> str | None:
-    return None if text.strip().lower() == "none" else text
-
-
-def _text(version: object) -> str | None:
-    return None if version is None else str(version)
-
-
-def _decision_data(decision: Decision) -> dict[str, Any]:
-    spec = decision.spec
-    return {
-        "id": spec.id,
-        "applies": decision.applies,
-        "reason": decision.reason,
-        "requires": list(spec.requires),
-        "targets": list(spec.targets),
-        "kind": spec.kind,
-        "origin": spec.origin,
-    }
+from ._options import Commands, add_json, add_registry, registry_of, to_json
 
 
 def add_list(commands: Commands) -> None:

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from exportcompat._api import apply_patches
@@ -77,7 +78,7 @@ def _files(path: Path) -> list[Path]:
 def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepancies:
     observer = observed(path, arguments, talk)
     talk("verify ...")
-    return observer.check_discrepancies(path)
+    return observer.check_discrepancies(path, progress_bar=partial(talk.count, "calls"))
 
 
 def observed(path: Path, arguments: argparse.Namespace, talk: Talk) -> InputObserver:

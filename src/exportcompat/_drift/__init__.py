@@ -6,7 +6,7 @@ from exportcompat._lazy import later
 
 if TYPE_CHECKING:
     from ._definitions import Definition, Package
-    from ._evidence import describe, proved_on
+    from ._evidence import describe, newest_surveyed, proved_on
     from ._findings import MEANING, Finding, Locked, difference, findings, for_version, to_data
     from ._package_index import File, configured_index, offered, without_user
     from ._sources import INSTALLED, sources_of
@@ -27,6 +27,7 @@ __all__ = [
     "difference",
     "findings",
     "for_version",
+    "newest_surveyed",
     "offered",
     "proved_on",
     "sources_of",
@@ -38,6 +39,7 @@ _OWNERS = {
     "Definition": "_definitions",
     "Package": "_definitions",
     "describe": "_evidence",
+    "newest_surveyed": "_evidence",
     "proved_on": "_evidence",
     "Finding": "_findings",
     "Locked": "_findings",

@@ -5,7 +5,15 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from exportcompat.registry import Environment, ExportCompatError, Fingerprints, PatchingSpec, Target, installed_version
+from exportcompat.registry import (
+    Environment,
+    ExportCompatError,
+    Fingerprints,
+    PatchingSpec,
+    Registry,
+    Target,
+    installed_version,
+)
 
 UNKNOWN = "unknown"
 
@@ -43,6 +51,18 @@ def describe(spec: PatchingSpec, sources: Fingerprints | None, environment: Envi
     if all(name in sources.releases(target.text) for name, target in zip(found, _sourced(spec), strict=True)):
         return f"same source as {near[0]}"
     return f"other source than {near[0]}" if all(found) else f"on {' and '.join(near)}"
+
+
+def newest_surveyed(registry: Registry, package: str) -> str:
+    """Return the newest release of a package that the lock file has sources of; empty if it has none."""
+    known = {
+        (spec.fingerprints, target.text)
+        for spec in registry
+        for target in spec.places
+        if spec.fingerprints and target.package == package
+    }
+    spans = [span for lock, text in known for found in lock.seen(text).values() for span in found]
+    return max((span.rpartition("-")[2] for span in spans), key=Version, default="")
 
 
 def _sourced(spec: PatchingSpec) -> list[Target]:

@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat._observer import InputObserver, Inputs
+from exportcompat._observer import InputObserver, Inputs, Tell
 from exportcompat._serving import Served, share_heads
 from exportcompat._verification import Discrepancies, Discrepancy
 from exportcompat.registry import ExportCompatError, PatchReport
@@ -19,6 +20,13 @@ from ._onnx_program import name_axes
 from ._opset import check_written, default_opset
 
 DTYPES = ("float32", "float16", "bfloat16")
+
+_NOISE = (
+    ".*axis name.*",
+    ".*different number of inputs than the flatten dynamic_shapes.*",
+    ".*LeafSpec.* is deprecated",
+)
+"""Warnings of torch's exporter that are none of the user's business: axes get their names afterwards."""
 
 Progress = Callable[[str], None]
 
@@ -61,9 +69,15 @@ def verified(observer: InputObserver, path: Path, tolerance: float | None, say: 
     """Compare; a file that ONNX Runtime cannot run here (it has no bfloat16 on the CPU) is there all the same."""
     with stage("verify", say):
         try:
-            return observer.check_discrepancies(path, tolerance=tolerance)
+            return observer.check_discrepancies(path, tolerance=tolerance, progress_bar=_telling(say))
         except ExportCompatError as error:
             return Discrepancies([Discrepancy(call="all calls", error=str(error))])
+
+
+def _telling(say: Progress) -> bool | Tell:
+    """Return what is told of calls that are compared, where the caller counts, as the command line does."""
+    count: Callable[[str, int, int], object] | None = getattr(say, "count", None)
+    return False if count is None else partial(count, "calls")
 
 
 def cast(model: Any, dtype: str | None) -> Any:
@@ -125,8 +139,9 @@ def _exported(model: Any, observer: InputObserver, opset: int | None) -> Any:
     args, kwargs = observer.infer_arguments(as_args_kwargs=True)
     names = observer.interface()
     with warnings.catch_warnings():
-        # torch says of each further axis of one name that the first one has it already.
-        warnings.filterwarnings("ignore", message=".*axis name.*")
+        # What torch says of its own names and calls: nobody who exports can act on it.
+        for text in _NOISE:
+            warnings.filterwarnings("ignore", message=text)
         made = torch.onnx.export(
             model,
             args,

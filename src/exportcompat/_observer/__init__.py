@@ -3,6 +3,7 @@
 from ._dynamic_axes import PAST, SEQUENCE, TOTAL
 from ._observe import Inputs, Parts, is_encoder_decoder, observe, observe_encoder_decoder
 from ._observer import InputObserver
+from ._progress import Tell
 from ._replay import first_line
 from ._tree import flatten
 
@@ -13,6 +14,7 @@ __all__ = [
     "InputObserver",
     "Inputs",
     "Parts",
+    "Tell",
     "first_line",
     "flatten",
     "is_encoder_decoder",

@@ -10,17 +10,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from exportcompat._extras import require
 from exportcompat._verification import Discrepancies
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, html_table, text_table
 
 from . import _export_sample
 from ._alignment import Aligned, align
 from ._dynamic_axes import Axes, name_axes
 from ._embedded_tokens import embedded
 from ._growing_cache import dynamic_cache
+from ._progress import Tell, telling
 from ._record import (
     DERIVED,
     TRIMMING,
@@ -32,11 +33,16 @@ from ._record import (
     take,
     take_result,
 )
+from ._refused_parts import check_part
 from ._replay import Observed, replay, tensor_outputs
 from ._rope_index import with_positions
 
 if TYPE_CHECKING:
     from exportcompat._encoder_decoder import TextDecoder
+
+
+_SHOWN = 4
+"""Calls whose shapes are printed."""
 
 
 class InputObserver:
@@ -73,6 +79,29 @@ class InputObserver:
         """Return the number of stored calls."""
         return len(self._records)
 
+    def __enter__(self) -> NoReturn:
+        raise ExportCompatError(
+            "an observer watches one model: name it, as in `with observer(model):`, and run the model inside"
+        )
+
+    def __exit__(self, *exception: object) -> None:
+        """Do nothing: nothing was begun."""
+
+    def __str__(self) -> str:
+        return "\n".join([*(text_table(self._rows()) if self._records else ()), self._summary()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), title=self._summary())
+
+    def _summary(self) -> str:
+        if not self._records:
+            return "InputObserver without calls: run the model inside `with observer(model):`"
+        calls = f"{len(self)} {'call' if len(self) == 1 else 'calls'}"
+        return f"InputObserver of {calls} of {type(_whole(self._model)).__name__}.{self._method}"
+
     @contextmanager
     def __call__(self, model: Any, store_n_calls: int = 3, method_name: str = "forward") -> "Iterator[InputObserver]":
         """Store the first calls of a method that return; a call that raises is not stored, and raises as before.
@@ -88,9 +117,10 @@ class InputObserver:
 
         Raises:
             ExportCompatError: the model has no such method, another model was observed before, or (in a call) an
-                argument is of a class that is no pytree node.
+                argument is of a class that is no pytree node; the model is the decoder of an encoder-decoder (the
+                message has the line to write instead).
         """
-        self._begin(model, method_name)
+        self._begin(model, method_name, store_n_calls)
         limit, watched = len(self._records) + store_n_calls, _whole(model)
         before = vars(watched).get(method_name, Parameter.empty)
         vars(watched)[method_name] = self._watching(watched, before, limit)
@@ -103,7 +133,7 @@ class InputObserver:
             else:
                 vars(watched)[method_name] = before
 
-    def _begin(self, model: Any, method_name: str) -> None:
+    def _begin(self, model: Any, method_name: str, calls: int) -> None:
         if not callable(getattr(model, method_name, None)):
             raise ExportCompatError(f"{type(model).__name__} has no method {method_name!r} to observe")
         if self._records and (model is not self._model or method_name != self._method):
@@ -111,8 +141,10 @@ class InputObserver:
                 f"this observer holds calls of {type(self._model).__name__}.{self._method}; use another InputObserver "
                 f"for {type(model).__name__}.{method_name}"
             )
-        self._model, self._method = model, method_name
-        self._signature = inspect.signature(getattr(model, method_name))
+        signature = inspect.signature(getattr(model, method_name))
+        if _part(model) is None:
+            check_part(model, signature.parameters, calls)
+        self._model, self._method, self._signature = model, method_name, signature
 
     def _watching(self, model: Any, before: Any, limit: int) -> Callable[..., Any]:
         name = self._method
@@ -258,7 +290,12 @@ class InputObserver:
         return {name: axes[path] for path, name in aligned.names().items()}
 
     def check_discrepancies(
-        self, onnx_model: Any, *, tolerance: float | None = None, names: Mapping[str, str] | None = None
+        self,
+        onnx_model: Any,
+        *,
+        tolerance: float | None = None,
+        names: Mapping[str, str] | None = None,
+        progress_bar: bool | Tell = False,
     ) -> Discrepancies:
         """Compare an exported file with what was observed, and a decoder also with eager on calls of other shapes.
 
@@ -270,20 +307,31 @@ class InputObserver:
             tolerance: largest absolute difference of any element; None for 1e-3 in float32, and in smaller types 0.01
                 (float16) or 0.08 (bfloat16) of the largest element.
             names: the observed name for inputs of the file that have another one; no schedule is run then.
+            progress_bar: show a bar, or call a function with the number of calls that are done and that there are.
 
         Raises:
             ExportCompatError: nothing was observed, the file cannot be loaded, or it has inputs or outputs that were
                 not observed.
-            MissingExtraError: onnxruntime is not installed.
+            MissingExtraError: onnxruntime is not installed, or, for a bar, tqdm.
         """
         aligned, axes = self._aligned()
         observed = Observed(self._model, self._method, self._signature, self._records, aligned, axes)
-        if not hasattr(onnx_model, "save"):
-            return replay(observed, Path(onnx_model), tolerance, names or {})
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.onnx"
-            onnx_model.save(str(path))
-            return replay(observed, path, tolerance, names or {})
+        with _saved(onnx_model) as path, telling(progress_bar) as tell:
+            return replay(observed, path, tolerance, names or {}, tell)
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        """Return a row for each tensor of the arguments, with its shapes in the calls."""
+        inputs = [record.inputs.tensors for record in self._records]
+        paths = dict.fromkeys(path for tensors in inputs for path in tensors)
+        heads = [f"CALL {number}" for number in range(1, len(inputs) + 1)]
+        shown, more = heads[:_SHOWN], ["..."] if len(heads) > _SHOWN else []
+        rows = [("ARGUMENT", "TYPE", *shown, *more)]
+        for path in paths:
+            found = [tensors.get(path) for tensors in inputs]
+            kind = next(str(tensor.dtype).removeprefix("torch.") for tensor in found if tensor is not None)
+            shapes = ["" if tensor is None else str(tuple(tensor.shape)) for tensor in found]
+            rows.append((path, kind, *shapes[:_SHOWN], *more))
+        return rows
 
     def _aligned(self) -> tuple[Aligned, Axes]:
         records = embedded(self._records, self._model)
@@ -301,6 +349,18 @@ class InputObserver:
         names = [*self._variable(Parameter.POSITIONAL_ONLY), *before]
         args = [arguments.pop(name) for name in dict.fromkeys(names) if name in arguments]
         return (*args, *(item for name in variable for item in arguments.pop(name, ()))), arguments
+
+
+@contextmanager
+def _saved(onnx_model: Any) -> Iterator[Path]:
+    """Give the path of a file; that of a program is gone afterwards."""
+    if not hasattr(onnx_model, "save"):
+        yield Path(onnx_model)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx_model.save(str(path))
+        yield path
 
 
 def _part(model: Any) -> "TextDecoder | None":

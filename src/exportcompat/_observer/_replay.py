@@ -32,6 +32,7 @@ from ._bounds import Condition, call_sizes, conditions, labelled, outside, sched
 from ._dynamic_axes import Axes
 from ._eager_decoder import EagerDecoder, output_names
 from ._embedded_tokens import embed
+from ._progress import Progress, Tell
 from ._record import Part, Record, take_result
 from ._text_only_decoder import TextOnlyDecoder
 
@@ -60,14 +61,17 @@ class Observed:
     axes: Axes
 
 
-def replay(observed: Observed, path: Path, tolerance: float | None, names: Mapping[str, str]) -> Discrepancies:
+def replay(
+    observed: Observed, path: Path, tolerance: float | None, names: Mapping[str, str], tell: Tell
+) -> Discrepancies:
     """Compare every stored call, for decoders every call of the schedule, and calls around each bound of the file.
 
     Raises:
         ExportCompatError: the file cannot be loaded, or has an input or output that was not observed.
     """
     file, results = OnnxFile(path), tensor_outputs(observed.records, observed.aligned)
-    rows = list(_stored(observed, file, results, tolerance, names))
+    progress = Progress(tell)
+    rows = list(progress.through(_stored(observed, file, results, tolerance, names), len(observed.records)))
     if names:
         return Discrepancies(rows)
     found, contract = conditions(file.metadata), contract_of(file.metadata)
@@ -75,16 +79,22 @@ def replay(observed: Observed, path: Path, tolerance: float | None, names: Mappi
     if weights := file.metadata.get(f"{PREFIX}weights"):
         notes.append(f"its weights are smaller than the model's, which counts as a difference: {weights}")
     if observed.aligned.is_decoder:
-        for row in _scheduled(observed, file, results, tolerance, _admitted(contract, decoder_schedules())):
+        usual = _admitted(contract, decoder_schedules())
+        for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
             _sort(row, found, rows, notes)
         more, dear = schedules(found, rows)
         notes += dear
-        for row in _scheduled(observed, file, results, tolerance, _admitted(contract, more)):
+        more = _admitted(contract, more)
+        for row in progress.through(_scheduled(observed, file, results, tolerance, more), _calls(more)):
             _sort(row, found, rows, notes)
     else:
-        for row in _resized(observed, file, results, tolerance, found):
+        for row in progress.through(_resized(observed, file, results, tolerance, found), 0):
             _sort(row, found, rows, notes)
     return Discrepancies(rows, list(dict.fromkeys(notes)))
+
+
+def _calls(found: Iterable[Schedule]) -> int:
+    return sum(len(schedule.lengths) for schedule in found)
 
 
 def _sort(row: Discrepancy, found: list[Condition], rows: list[Discrepancy], notes: list[str]) -> None:
@@ -120,8 +130,8 @@ def _stored(
         yield _row(index, len(observed.records), called, file, feeds, outputs, results, tolerance)
 
 
-def _admitted(contract: Contract, wanted: Iterable[Schedule]) -> Iterator[Schedule]:
-    return (item for item in wanted if contract.admits_all(item.batch, item.lengths))
+def _admitted(contract: Contract, wanted: Iterable[Schedule]) -> list[Schedule]:
+    return [item for item in wanted if contract.admits_all(item.batch, item.lengths)]
 
 
 def _within(contract: Contract, feeds: Mapping[str, Any]) -> bool:

@@ -1,11 +1,11 @@
 """How far an exported file is from eager, call by call."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass
 from typing import Any, overload
 
 from exportcompat._extras import require
-from exportcompat._table import table
+from exportcompat.registry import html_table, text_table
 
 TOLERANCE = 1e-3
 """The largest absolute difference of any element in float32."""
@@ -20,9 +20,21 @@ _SHOWN = 20
 """Failing calls that are printed one by one."""
 
 
+class _Details:
+    """What a `Discrepancy` has besides its fields; `dataclasses.asdict` and a table of pandas leave it out."""
+
+    group: str
+    inputs: Mapping[str, tuple[int, ...]]
+    outputs: Mapping[str, tuple[int, ...]]
+    sizes: Mapping[str, int]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Discrepancy:
+class Discrepancy(_Details):
     """The comparison of one call.
+
+    `vars` has all attributes. `group` and the shapes are no fields of the dataclass, so that
+    `pandas.DataFrame(discrepancies)` has columns that fit a screen.
 
     Attributes:
         call: which call it is.
@@ -43,7 +55,6 @@ class Discrepancy:
     """
 
     call: str
-    group: str = ""
     past: int | None = None
     new: int | None = None
     absolute: float = float("inf")
@@ -53,10 +64,20 @@ class Discrepancy:
     success: bool = False
     torch_ms: float = 0.0
     onnx_ms: float = 0.0
-    inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    outputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
     error: str = ""
+    group: InitVar[str] = ""
+    inputs: InitVar[Mapping[str, tuple[int, ...]] | None] = None
+    outputs: InitVar[Mapping[str, tuple[int, ...]] | None] = None
+    sizes: InitVar[Mapping[str, int] | None] = None
+
+    def __post_init__(
+        self,
+        group: str,
+        inputs: Mapping[str, tuple[int, ...]] | None,
+        outputs: Mapping[str, tuple[int, ...]] | None,
+        sizes: Mapping[str, int] | None,
+    ) -> None:
+        vars(self).update(group=group, inputs=inputs or {}, outputs=outputs or {}, sizes=sizes or {})
 
     def __str__(self) -> str:
         if self.error:
@@ -67,7 +88,7 @@ class Discrepancy:
 
 
 class Discrepancies(Sequence[Discrepancy]):
-    """A row for each call. It prints as a table, and is what `pandas.DataFrame` takes.
+    """A row for each call. It prints as a table, in a notebook too, and is what `pandas.DataFrame` takes.
 
     Args:
         rows: the comparisons.
@@ -99,7 +120,29 @@ class Discrepancies(Sequence[Discrepancy]):
         return max((row.absolute for row in self._rows), default=None)
 
     def __str__(self) -> str:
-        return "\n".join([*self._table(), *self._failures(), *self.notes, self.summary])
+        return "\n".join([*text_table(self._cells()), *self._failures(), *self.notes, self.summary])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._cells(), title=self.summary, notes=[*self._failures(), *self.notes])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the largest absolute difference of each call, on a logarithmic scale; failed calls are red.
+
+        Args:
+            ax: `matplotlib.axes.Axes` to draw into; None for new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
+        from ._plot import draw
+
+        return draw([(row.absolute, row.success) for row in self], TOLERANCE, ax)
 
     @property
     def summary(self) -> str:
@@ -110,16 +153,15 @@ class Discrepancies(Sequence[Discrepancy]):
         verdict = f"FAILED in {failed} of" if failed else "ok:"
         return f"{verdict} {len(self._rows)} calls, largest difference {self.worst:.2g}"
 
-    def _table(self) -> list[str]:
-        """Return a line for each group of calls: one line of its own for each that is in none."""
+    def _cells(self) -> list[tuple[str, ...]]:
+        """Return a row for each group of calls: one of its own for each that is in none."""
         groups: dict[str, list[Discrepancy]] = {}
         for row in self._rows:
             groups.setdefault(row.group or row.call, []).append(row)
         cells: list[tuple[str, ...]] = [
             ("calls", "number", "absolute", "relative", "over", "torch ms", "onnx ms", "success")
         ]
-        cells += [_cells(name, rows) for name, rows in groups.items()]
-        return list(table(cells))
+        return cells + [_cells(name, rows) for name, rows in groups.items()]
 
     def _failures(self) -> list[str]:
         failed = [str(row) for row in self._rows if not row.success]
