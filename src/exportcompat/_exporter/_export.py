@@ -8,7 +8,7 @@ from exportcompat._api import apply_patches
 from exportcompat._companions import check_companions
 from exportcompat._extras import require
 from exportcompat._observer import InputObserver, Inputs, is_encoder_decoder, observe
-from exportcompat.registry import ExportCompatError, OnAssumption, Registry
+from exportcompat.registry import ExportCompatError, OnAssumption, PatchReport, Registry
 
 from ._client_configs import write_configs
 from ._encoder_decoder import export_encoder_decoder
@@ -91,6 +91,23 @@ def export(
         save(made, path, metadata(report, {**model_facts(model), **(about or {})}), external_data)
         files = write_configs(model, path, names, tokenizer) if path.name == "model.onnx" else []
     return Exported(path, report, verified(observer, path, tolerance, say) if verify else None, files)
+
+
+def export_plainly(model: Any, inputs: Inputs, folder: Path) -> Exported:
+    """Export by torch alone, with the axes and names that `export` finds, and compare; no patch is applied.
+
+    Args:
+        model: an `nn.Module` in evaluation mode.
+        inputs: what `observe` takes.
+        folder: gets `model.onnx`.
+
+    Raises:
+        Exception: what `torch.onnx.export` raises for a model that does not export.
+    """
+    path, observer = _file(folder), observe(model, inputs)
+    made, _ = program(model, observer, None)
+    save(made, path, {}, None)
+    return Exported(path, PatchReport(), verified(observer, path, None, lambda _: None))
 
 
 def _require_packages(registry: Registry | None, *, verify: bool) -> None:
