@@ -16,6 +16,14 @@ _LARGEST = 150_000_000
 """Parameters of a model that is run at all."""
 _SPREAD = 0.05
 """Of what replaces weights that are all the same, or that nothing has initialised."""
+_OF_TEXTS = (
+    "text-generation-with-past",
+    "fill-mask",
+    "text-classification",
+    "token-classification",
+    "question-answering",
+    "multiple-choice",
+)
 
 
 @dataclass(frozen=True)
@@ -116,9 +124,9 @@ def _calls(entry: Entry, model: Any) -> tuple[list[Call], Task]:
     try:
         calls = maker.make()
     except Exception:
-        if entry.task != "text-generation-with-past":
+        if entry.task not in _OF_TEXTS:
             raise
-        # A decoder that takes images besides makes a text without them too.
+        # A model of texts that takes images besides does without them too.
         calls = [maker.make_text()]
     return [complete(model, call, transformers) for call in calls], task
 

@@ -12,8 +12,9 @@ from exportcompat.matrix._files import parse_toml
 
 Fields = dict[str, Any]
 
-WIDTHS = ("narrow", "short")
-"""The sets of rules, in the order in which they are tried: every size at once, or layers and vocabularies alone."""
+_WHOLE = "whole"
+WIDTHS = ("narrow", "short", _WHOLE)
+"""The sets of rules, in the order in which they are tried: every size, layers and vocabularies, vocabularies alone."""
 
 _DROPPED = (
     "transformers_version",
@@ -54,8 +55,9 @@ def small_config(model_type: str, width: str, task: str = "") -> Any:
     given = own.get("given", {})
     default: Any = kind(**given)
     beside: Fields = merged(merged(given, own.get("all", {})), own.get(width, {}))
-    for_task = {name: value for name, value in rules()["tasks"].get(task, {}).items() if hasattr(default, name)}
-    fields = merged({**_shrunk(default, width), **for_task}, beside)
+    wanted = rules()["tasks"].get(task, {})
+    for_task = {name: value for name, value in wanted.get("known", {}).items() if hasattr(default, name)}
+    fields = merged({**_shrunk(default, width), **for_task, **wanted.get("always", {})}, beside)
     return kind(**{name: value for name, value in fields.items() if value != "left out"})
 
 
@@ -73,7 +75,7 @@ def _shrunk(config: Any, width: str) -> Fields:
     """Return the fields of a configuration, small; those that its class computes are left to it."""
     known = _known(type(config))
     kept = {name: value for name, value in config.to_dict().items() if name not in _DROPPED and known(name)}
-    kept, counted = _fewer_layers(kept)
+    kept, counted = (kept, "") if width == _WHOLE else _fewer_layers(kept)
     inner = {name: vars(config).get(name) for name in kept}
     small = {
         name: {**_shrunk(inner[name], width), "model_type": inner[name].model_type}
