@@ -118,7 +118,6 @@ def _weights(model: Any) -> Iterator[Any]:
 
 
 def _calls(entry: Entry, model: Any) -> tuple[list[Call], Task]:
-    transformers = require("transformers", "transformers")
     task = Task(entry.task, entry.auto) if entry.task in TASKS else Task("feature-extraction", entry.auto)
     maker = InputMaker(model, task, Processors(None, "", {}), Given(), entry.model_type)
     try:
@@ -128,7 +127,7 @@ def _calls(entry: Entry, model: Any) -> tuple[list[Call], Task]:
             raise
         # A model of texts that takes images besides does without them too.
         calls = [maker.make_text()]
-    return [complete(model, call, transformers) for call in calls], task
+    return [complete(model, call) for call in calls], task
 
 
 def _run(model: Any, calls: list[Call]) -> None:

@@ -1,5 +1,6 @@
 """Export one model of the zoo as a user would, and say what came of it."""
 
+import re
 import tempfile
 import time
 import warnings
@@ -22,6 +23,7 @@ OUTCOMES = (RIGHT, WRONG, REFUSED, FAILS, SMALL, NOT_RUN, NOT_BUILT)
 
 _SMALL = "too small to tell"
 _STEPS = 4
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _LONGEST = 600
 """Characters of a reason."""
 
@@ -112,7 +114,7 @@ def _exported(built: Built, make: Callable[[Path], Exported]) -> dict[str, Any]:
 
 
 def _told(where: str, error: Exception) -> str:
-    words = " ".join(str(error).split())
+    words = " ".join(_COLOR.sub("", str(error)).split())
     begin = f"{where}: " if where else ""
     return f"{begin}{type(error).__name__}: {_short(words)}"
 

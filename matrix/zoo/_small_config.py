@@ -27,9 +27,13 @@ _DROPPED = (
     "id2label",
     "label2id",
 )
+_UNDECLARED = {"rope_scaling", "out_features", "out_indices"}
+"""What classes take that do not declare it: those of positions, and of models that give the states of some layers."""
 _TOKEN = re.compile(r"(?!\w*per_token)\w*(_token_id|_token_index|_token_ids|_token|_id)s?")
 _VOCABULARY = 256
 _MOST_LAYERS = 6
+_PATCHES, _LEAST_SIDE = 8, 64
+"""Patches of a side of an image, and the shortest side: models of images halve it some times."""
 
 
 @lru_cache(maxsize=1)
@@ -85,14 +89,15 @@ def _shrunk(config: Any, width: str) -> Fields:
         else _field(name, value, width)
         for name, value in kept.items()
     }
-    return _consistent(small, kept)
+    small = _consistent(small, kept)
+    return small if width == _WHOLE else _with_fewer_patches(small)
 
 
 def _known(kind: Any) -> Callable[[str], bool]:
     """Return what says whether the class of a configuration takes a field, by either of its names."""
     aliases = getattr(kind, "attribute_map", {})
     taken = set(getattr(kind, "__dataclass_fields__", None) or inspect.signature(kind.__init__).parameters)
-    taken |= {name for pair in aliases.items() if taken & set(pair) for name in pair} | {"rope_scaling"}
+    taken |= {name for pair in aliases.items() if taken & set(pair) for name in pair} | _UNDECLARED
     return taken.__contains__
 
 
@@ -105,6 +110,14 @@ def _consistent(small: Fields, before: Mapping[str, Any]) -> Fields:
         small["num_key_value_heads"] = heads
     if isinstance(heads, int) and "head_dim" in small and small["head_dim"] is None and small.get("hidden_size"):
         small["head_dim"] = small["hidden_size"] // heads
+    return small
+
+
+def _with_fewer_patches(small: Fields) -> Fields:
+    """Return fields whose images have as few patches as tell: their count is a length of sequences."""
+    side, patch = small.get("image_size"), small.get("patch_size")
+    if isinstance(side, int) and isinstance(patch, int) and patch > 1 and side % patch == 0:
+        small["image_size"] = min(side, max(_PATCHES * patch, _LEAST_SIDE // patch * patch))
     return small
 
 
