@@ -67,6 +67,14 @@ def boundaries(session: nox.Session) -> None:
 
 
 @nox.session
+@nox.parametrize("transformers", TRANSFORMERS)
+def zoo(session: nox.Session, transformers: str) -> None:
+    """Export every model type of transformers that has no result yet; `-- --help` says how to choose."""
+    install(session, transformers, "pillow")
+    run_python(session, "-m", "exportcompat.matrix", "zoo", *session.posargs)
+
+
+@nox.session
 def fingerprints(session: nox.Session) -> None:
     """Look at every supported release, in wheels that are not installed, and note its sources in the lock file."""
     wheel = build(session)

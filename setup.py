@@ -38,7 +38,7 @@ class LeanBuild(build_py):
     def find_data_files(self, package: str, src_dir: str) -> list[str]:
         """Return the files of a package that are no modules: those of the matrix are for what is left out."""
         found: list[str] = super().find_data_files(package, src_dir)
-        return found if self._is_whole or package != PACKAGE else []
+        return found if self._is_whole or not f"{package}.".startswith(f"{PACKAGE}.") else []
 
 
 setup(cmdclass={"build_py": LeanBuild})

@@ -14,6 +14,7 @@ Commands = Any
 
 _EDITABLE = "pip install -e '.[all]', or the sessions of nox"
 _RESULTS = Path("matrix/results")
+_ZOO = Path("matrix/zoo/results")
 _PAGE = Path("build/matrix.html")
 _DATA = Path("build/exportcompat-data/exportcompat_data")
 
@@ -309,6 +310,32 @@ def _add_bisect(commands: Commands) -> None:
     _add_environments(parser, ".nox/probes", "for environments and answers")
 
 
+def _add_zoo(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from .zoo import run_zoo, write_page
+
+        return write_page(arguments.results, arguments.page) if arguments.page else run_zoo(arguments)
+
+    parser = _add(
+        commands, "zoo", "export every model type of the installed transformers, and keep what came of it", run
+    )
+    parser.add_argument(
+        "--task", action="append", default=[], metavar="NAME", help="only these tasks, as shell patterns"
+    )
+    parser.add_argument(
+        "--type", action="append", default=[], metavar="NAME", help="only these types, as shell patterns"
+    )
+    parser.add_argument("--fresh", action="store_true", help="run again what has a result")
+    parser.add_argument(
+        "--again", action="append", default=[], metavar="OUTCOME", help="run again what is: fails, wrong"
+    )
+    parser.add_argument("--list", action="store_true", help="show what would be run, and end")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
+    parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="for a model (300)")
+    parser.add_argument("--results", type=Path, default=_ZOO, metavar="FOLDER", help=f"result files ({_ZOO})")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="run nothing; write the page of the results")
+
+
 _COMMANDS = (
     _add_run,
     _add_why,
@@ -327,6 +354,7 @@ _COMMANDS = (
     _add_prove,
     _add_boundaries,
     _add_bisect,
+    _add_zoo,
 )
 
 if __name__ == "__main__":

@@ -19,8 +19,18 @@ TOP = "exportcompat"
 FOLDERS = {TOP: "src/exportcompat", **{f"{TOP}.{name}": name for name in ("registry", "patches", "matrix")}}
 
 _MATRIX = ("_cli", "matrix", "matrix.proofs", "matrix.runs", "matrix.dataset", "matrix.reports", "matrix.store")
-_EXPORT = ("_exporter", "_serving", "_observer", "_encoder_decoder", "_verification", "patches", "registry")
+_EXPORT = (
+    "_exporter",
+    "_serving",
+    "_sample_inputs",
+    "_observer",
+    "_encoder_decoder",
+    "_verification",
+    "patches",
+    "registry",
+)
 LINES = (
+    ("_cli", "matrix", "matrix.zoo", *_EXPORT),
     (*_MATRIX, "matrix.checks", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "_drift", "registry"),

@@ -1,6 +1,7 @@
 """What is inferred from observed calls, in plain torch: each known fault of such observers is absent."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -382,6 +383,33 @@ def test_a_cache_beside_the_states_of_an_encoder_has_other_names_in_the_result(t
     made = export(Attending(), calls, tmp_path / "model.onnx")
     assert made.discrepancies is not None and made.discrepancies.success
     assert [sorted(row.outputs) for row in made.discrepancies] == [["present.key", "y"]] * 2
+
+
+class Forgetful(Module):
+    """Writes to the cache that it is given, and does not return it, as encoders do that are used as decoders."""
+
+    def __init__(self, *, is_decoder: bool | None) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(is_decoder=is_decoder)
+
+    def forward(self, input_ids: Any, past_key_values: Any = None) -> Any:
+        past_key_values["key"] = torch.cat([past_key_values["key"], input_ids[:, None, :, None].float()], 2)
+        return {"logits": past_key_values["key"].sum((1, 2))[:, None].expand(-1, input_ids.shape[1], 4)}
+
+    def generate(self, input_ids: Any, max_new_tokens: int) -> Any:
+        cache = {"key": torch.zeros(2, 1, 1, 1)}
+        for _ in range(max_new_tokens):
+            self(input_ids=input_ids, past_key_values=cache)
+
+
+@pytest.mark.parametrize(("is_decoder", "cause"), [(False, "is_decoder=False: build the model with True"), (None, "")])
+def test_a_cache_that_is_written_and_not_returned_is_refused(
+    is_decoder: bool | None, cause: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ExportCompatError, match="does not return it") as caught:
+        export(Forgetful(is_decoder=is_decoder), {"input_ids": torch.ones(2, 3, dtype=torch.long)}, tmp_path)
+    assert cause in str(caught.value) and ("is_decoder" in str(caught.value)) == bool(cause)
+    assert "generate=False" in str(caught.value) and list(tmp_path.iterdir()) == []
 
 
 def test_a_model_that_generates_by_a_part_is_refused_with_the_name_of_the_part(tmp_path: Path) -> None:

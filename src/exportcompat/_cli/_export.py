@@ -14,19 +14,17 @@ from exportcompat._errors import MismatchError
 from exportcompat._exporter import Exported, check_opset, check_serve, copy_companions, export
 from exportcompat._extras import require
 from exportcompat._observer import first_line
+from exportcompat._sample_inputs import Given, check_given, check_task, facts
 from exportcompat._serving import Served
 from exportcompat._verification import Discrepancies
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError, Registry, installed_version, parse_range
 
-from ._media import Given, check_given
-from ._model_inputs import facts
 from ._model_loader import Loaded, Source, find_source, load
 from ._options import registry_of
 from ._output_folder import lay_out, staged
 from ._progress_counts import counting, counting_nodes
 from ._talk import Talk, calm
-from ._tasks import check_task
 
 _NEEDED = ("onnx>=1.17", "onnxscript>=0.6", "onnxruntime>=1.20")
 

@@ -7,13 +7,10 @@ from typing import Any
 
 from exportcompat._extras import require
 from exportcompat._observer import first_line
+from exportcompat._sample_inputs import Given, InputMaker, Processors, Task, check_given, check_task, task_of
 from exportcompat.registry import ExportCompatError
 
-from ._media import Given, check_given
 from ._model_folder import resolve
-from ._model_inputs import InputMaker
-from ._processors import Processors
-from ._tasks import Task, check_task, task_of
 
 
 @dataclass(frozen=True)

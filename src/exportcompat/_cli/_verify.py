@@ -8,15 +8,13 @@ from pathlib import Path
 
 from exportcompat._api import apply_patches
 from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
+from exportcompat._sample_inputs import check_given, check_task, facts
 from exportcompat._verification import PREFIX, Discrepancies, OnnxFile
 from exportcompat.registry import ExportCompatError
 
 from ._export import given_of, judge, notes, to_json
-from ._media import check_given
-from ._model_inputs import facts
 from ._model_loader import Loaded, find_source, load
 from ._talk import Talk, calm
-from ._tasks import check_task
 
 _PARTS = {"encoder_model": "encoder", "decoder_model_merged": "decoder"}
 """The parts of an encoder-decoder by the names that optimum gives their files."""

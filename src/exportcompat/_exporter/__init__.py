@@ -1,7 +1,7 @@
 """From a model to a file that is right: observe, export, write, compare."""
 
 from ._companion_files import copy_companions
-from ._export import check_serve, export
+from ._export import check_serve, export, export_plainly
 from ._opset import check_opset
 from ._steps import Exported
 
@@ -11,4 +11,5 @@ __all__ = [
     "check_serve",
     "copy_companions",
     "export",
+    "export_plainly",
 ]

@@ -10,7 +10,7 @@ from exportcompat._extras import require
 from exportcompat._observer import InputObserver, Inputs, is_encoder_decoder, observe
 from exportcompat._serving import Weights, check_weights, find_target
 from exportcompat._serving import serve as derive_served
-from exportcompat.registry import ExportCompatError, OnAssumption, Registry
+from exportcompat.registry import ExportCompatError, OnAssumption, PatchReport, Registry
 
 from ._client_configs import write_configs
 from ._encoder_decoder import export_encoder_decoder
@@ -125,6 +125,26 @@ def _arguments(on_assumption: OnAssumption, registry: Registry | None, patches: 
     if registry is not None and patches.get("registry", registry) is not registry:
         raise ExportCompatError("two registries are given, as registry= and in patches=; leave one out, or give a | b")
     return {"on_assumption": on_assumption, "registry": registry, **patches}
+
+
+def export_plainly(model: Any, inputs: Inputs, folder: Path) -> Exported:
+    """Export by torch alone, with the axes and names that `export` finds, and compare; no patch is applied.
+
+    Args:
+        model: an `nn.Module` in evaluation mode.
+        inputs: what `observe` takes.
+        folder: gets `model.onnx`.
+
+    Raises:
+        Exception: what `torch.onnx.export` raises for a model that does not export.
+    """
+    with apply_patches():
+        # Caches are taken apart by what a scope registers; nothing is exported in it.
+        observer = observe(model, inputs)
+    path = _file(folder)
+    made, _ = program(model, observer, None)
+    save(made, path, {}, None)
+    return Exported(path, PatchReport(), verified(observer, path, None, lambda _: None))
 
 
 def _require_packages(registry: Registry | None, *, verify: bool) -> None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from exportcompat._extras import require
+from exportcompat._verification import PAST_ARGUMENT
 from exportcompat.patches.toolkit.cache_names import CACHES
 from exportcompat.registry import ExportCompatError
 
@@ -13,6 +14,9 @@ from ._observer import InputObserver
 
 _STEPS = 4
 """Tokens that `generate` makes while it is observed: a prefill and some steps with a cache."""
+
+_PRESENT = "present"
+"""Begins the names of what a decoder returns for the next call."""
 
 Inputs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -41,6 +45,7 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
                 for call in calls:
                     _generate(model, call)
             _require_calls(model, observer, parts)
+            _require_presents(model, observer)
         else:
             for call in calls:
                 model(**call)
@@ -70,6 +75,19 @@ def _require_calls(model: Any, observer: InputObserver, parts: Sequence[str]) ->
         raise ExportCompatError(
             f"{type(model).__name__}.generate never calls the model's forward; it calls {names}. Watch such a part "
             "with an InputObserver while the model generates, and export that; or pass generate=False to export forward"
+        )
+
+
+def _require_presents(model: Any, observer: InputObserver) -> None:
+    """Refuse a model that writes to the cache it is given and returns none: its graph could not go on from itself."""
+    taken, given = observer.interface()
+    has_past = any(name.startswith(f"{PAST_ARGUMENT}.") for name in taken)
+    if has_past and not any(name.startswith(_PRESENT) for name in given):
+        is_none = getattr(getattr(model, "config", None), "is_decoder", None) is False
+        cause = ", because its configuration has is_decoder=False: build the model with True" if is_none else ""
+        raise ExportCompatError(
+            f"{type(model).__name__} writes to the cache that `generate` hands to it, and does not return it{cause}; "
+            "a graph cannot do so. Pass generate=False to export it for whole texts, without a cache"
         )
 
 

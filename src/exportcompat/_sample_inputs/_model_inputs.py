@@ -60,6 +60,10 @@ class InputMaker:
         constant = {"use_cache": False} if "use_cache" in self._names and not self._task.generates else {}
         return [{**call, **constant} for call in made]
 
+    def make_text(self) -> Call:
+        """Return keyword arguments for a text alone."""
+        return self._text()
+
     def _check_given(self) -> None:
         given = self._given
         asked = (

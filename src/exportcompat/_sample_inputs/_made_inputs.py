@@ -15,6 +15,9 @@ _TEXT = (2, 8)
 """Sequences and tokens of a made-up text."""
 _IMAGES = ("pixel_values", "flattened_patches", "pixel_values_videos")
 _SOUNDS = ("input_values", "input_features")
+_SOUND_MASKS = ("input_features_mask", "feature_attention_mask")
+_BINS = ("num_mel_bins", "feature_size", "input_feat_per_channel", "feature_projection_input_dim", "input_dim")
+"""What configurations call the features of a moment of a sound."""
 _PLACEHOLDERS = ("image_token_id", "image_token_index", "media_token_id", "audio_token_id", "audio_token_index")
 _SPECIAL = re.compile(r"\w+_token_(id|index)")
 _RATE = 16_000
@@ -142,25 +145,28 @@ def sound(model: Any) -> list[dict[str, Any]]:
         ExportCompatError: the configuration does not say how many features there are.
     """
     torch = require("torch", "torch")
-    name, config = sound_argument(model), model.config
-    inner = getattr(config, "audio_config", None) or getattr(config, "encoder", None) or config
-    config = inner if hasattr(inner, "to_dict") else config
+    name, config = sound_argument(model), _sound_config(model.config)
     if name == "input_values" and not hasattr(config, "max_length"):
         lengths = (_RATE, int(0.7 * _RATE))
         return [{name: torch.from_numpy(tones(length, _RATE))[None].repeat(2, 1)} for length in lengths]
-    bins = next((getattr(config, item) for item in ("num_mel_bins", "feature_size") if hasattr(config, item)), None)
-    if bins is None:
-        bins = getattr(config, "input_feat_per_channel", None)
+    bins = next((value for item in _BINS if isinstance(value := getattr(config, item, None), int)), None)
     if bins is None:
         raise ExportCompatError(
             f"the configuration of {type(model).__name__} does not say how many features {name!r} has; give --audio "
             "and a folder with a feature extractor, or --inputs FILE.npz"
         )
-    if hasattr(config, "max_source_positions") and hasattr(model.config, "num_mel_bins"):
-        shape = (2, bins, 2 * config.max_source_positions)
-    else:
-        shape = (2, int(getattr(config, "max_length", 100)), bins)
-    return [{name: torch.randn(shape, generator=generator())}]
+    # Whisper and its kin have the features first, and as many moments as its encoder has positions.
+    is_fixed = hasattr(config, "max_source_positions") and hasattr(config, "num_mel_bins")
+    frames = 2 * config.max_source_positions if is_fixed else int(getattr(config, "max_length", 100))
+    made = {name: torch.randn((2, bins, frames) if is_fixed else (2, frames, bins), generator=generator())}
+    masks = [item for item in _SOUND_MASKS if item in parameters(model)]
+    return [{**made, **{mask: torch.ones(2, frames, dtype=torch.int64) for mask in masks}}]
+
+
+def _sound_config(config: Any) -> Any:
+    """Return the part of a configuration that says what sounds are like."""
+    inner = (getattr(config, item, None) for item in ("audio_config", "encoder_config", "encoder"))
+    return next((item for item in inner if hasattr(item, "to_dict")), config)
 
 
 def placeholder(model: Any) -> int | None:

@@ -1,0 +1,113 @@
+"""The page of the zoo: how many types of each task are right, and what is known of the others."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from exportcompat.matrix._files import parse_toml, write_text
+
+from ._outcome import NOT_BUILT, NOT_RUN, OUTCOMES, RIGHT
+from ._run import read_results
+
+Row = Mapping[str, Any]
+
+_CAUSES = Path(__file__).with_name("causes.toml")
+_SHOWN = 220
+"""Characters of a reason that the page has."""
+_NAME = re.compile(r"transformers-(?P<transformers>.+)-torch-(?P<torch>.+)")
+_INTRODUCTION = """# The zoo: every model type
+
+Every model type that the auto classes of transformers list is built tiny from its configuration, by general rules and
+the exceptions in `matrix/zoo/rules.toml`, with random weights. It is exported by the one call of a user,
+`export(model, inputs, folder)`, and compared with eager by the comparison that every export has: at shapes that the
+export did not see, and for a decoder over whole conversations, each element within 1e-3. Each type has a process of its
+own. A class of models that several auto classes list is run once, for the first task.
+
+```sh
+nox -s zoo                                        # what has no result yet, of a new release too
+nox -s zoo -- --task text-generation-with-past    # one task
+nox -s zoo -- --again fails                       # what failed, once more
+python -m exportcompat.matrix zoo --page docs/zoo.md
+```
+
+| word | what it says |
+|---|---|
+| right | exported, and every call is like eager's |
+| wrong | there is a file, and a call is not: other numbers, or ONNX Runtime stops |
+| refused | `export` says before it writes anything what it cannot do |
+| fails | no file |
+| too small to tell | nothing differs, and the outputs are so small that zeros would pass |
+| upstream cannot run | `generate` of transformers itself raises an error |
+| not built | no tiny model runs in eager: the reason is below |
+
+A plain `torch.onnx.export` of what is not right is tried too; where it is right, the list says so.
+"""
+
+
+def write_page(results: Path, page: Path) -> int:
+    """Write the page of all result files of a folder; return 0."""
+    files = sorted(results.glob("*.jsonl"), reverse=True)
+    write_text(page, "\n".join([_INTRODUCTION, *(line for file in files for line in _section(file))]).rstrip() + "\n")
+    return 0
+
+
+def _section(file: Path) -> Iterator[str]:
+    """Yield the lines for one pair of versions."""
+    rows = list(read_results(file).values())
+    found = _NAME.fullmatch(file.stem)
+    yield (
+        f"## transformers {found['transformers']}, torch {found['torch'].partition('+')[0]}" if found else f"## {file}"
+    )
+    yield ""
+    yield from _table(rows)
+    yield ""
+    causes = parse_toml(_CAUSES.read_text("utf-8"))
+    for outcome in OUTCOMES:
+        chosen = sorted((row for row in rows if row["outcome"] == outcome), key=lambda row: str(row["name"]))
+        if chosen and outcome != RIGHT:
+            yield from _list(outcome, chosen, causes)
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a table: a line for each task, and one for all; the share is of what was built and upstream runs."""
+    yield "| task | types | " + " | ".join(OUTCOMES) + " | right of what runs |"
+    yield "|---|" + "---:|" * (len(OUTCOMES) + 2)
+    tasks: dict[str, list[Row]] = {}
+    for row in rows:
+        tasks.setdefault(row["name"].partition("/")[0], []).append(row)
+    for task, some in [*sorted(tasks.items(), key=lambda item: -len(item[1])), ("**all**", rows)]:
+        counts = Counter(row["outcome"] for row in some)
+        numbers = " | ".join(str(counts[outcome] or "") for outcome in OUTCOMES)
+        yield f"| {task} | {len(some)} | {numbers} | {_share(counts)} |"
+
+
+def _share(counts: Counter[str]) -> str:
+    run = sum(counts.values()) - counts[NOT_BUILT] - counts[NOT_RUN]
+    return f"{counts[RIGHT] / run:.1%}" if run else ""
+
+
+def _list(outcome: str, rows: Iterable[Row], causes: Mapping[str, Any]) -> Iterator[str]:
+    yield f"### {outcome.capitalize()}"
+    yield ""
+    yield "| type | reason | plain export |"
+    yield "|---|---|---|"
+    for row in rows:
+        yield f"| {row['name']} | {_reason(row, causes)} | {row['plain']} |"
+    yield ""
+
+
+def _reason(row: Row, causes: Mapping[str, Any]) -> str:
+    """Return the cause that is known, or what was raised, for a cell of a table."""
+    model_type = row["name"].partition("/")[2]
+    known = causes.get(row["outcome"], {})
+    text = known.get(row["name"]) or known.get(model_type) or _first(known, row["reason"]) or row["reason"]
+    short = text if len(text) <= _SHOWN or text != row["reason"] else f"{text[:_SHOWN]} ..."
+    return short.replace("|", "\\|").replace("<", "\\<").replace("{", "&#123;")
+
+
+def _first(known: Mapping[str, Any], reason: str) -> str:
+    """Return the cause of the first pattern that a reason has."""
+    patterns = known.get("patterns", [])
+    return next((item["cause"] for item in patterns if re.search(item["reason"], reason)), "")

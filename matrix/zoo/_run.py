@@ -1,0 +1,101 @@
+"""Run the zoo: each model in a process of its own, a line for each result as it comes, from where it stopped."""
+
+import argparse
+import fnmatch
+import json
+import multiprocessing
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat.registry import installed_version
+
+from ._catalogue import Entry, entries
+from ._outcome import FAILS, Outcome, outcome_of
+
+_PRELOADED = ["torch", "torch.onnx", "transformers", "onnxscript", "onnxruntime", "exportcompat.matrix.zoo"]
+
+
+def run_zoo(arguments: argparse.Namespace) -> int:
+    """Run the models that have no result yet, and print a line for each; return 0."""
+    path = results_file(arguments.results)
+    known = read_results(path)
+    chosen = [entry for entry in entries() if _is_chosen(entry, arguments, known)]
+    print(f"{len(chosen)} models to run, {len(known)} results in {path}", flush=True)
+    if arguments.list:
+        print("\n".join(entry.name for entry in chosen))
+        return 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for count, outcome in enumerate(_outcomes(chosen, arguments), 1):
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(outcome.to_dict()) + "\n")
+        print(f"[{count}/{len(chosen)}] {outcome.seconds:5.1f} s  {outcome.name}: {outcome.outcome}", flush=True)
+    _write_sorted(path)
+    return 0
+
+
+def results_file(folder: Path) -> Path:
+    """Return the file of the installed transformers and torch."""
+    return folder / f"transformers-{installed_version('transformers')}-torch-{installed_version('torch')}.jsonl"
+
+
+def read_results(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the results of a file by name; the last one of a name counts."""
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    return {item["name"]: item for item in (json.loads(line) for line in lines if line.strip())}
+
+
+def _is_chosen(entry: Entry, arguments: argparse.Namespace, known: dict[str, dict[str, Any]]) -> bool:
+    if not _matches(entry.task, arguments.task) or not _matches(entry.model_type, arguments.type):
+        return False
+    found = known.get(entry.name)
+    return found is None or arguments.fresh or found["outcome"] in arguments.again
+
+
+def _matches(name: str, patterns: list[str]) -> bool:
+    return not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+def _outcomes(chosen: list[Entry], arguments: argparse.Namespace) -> Iterator[Outcome]:
+    # A server that has imported everything once, and forks: a model costs no imports, and spoils no other.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        yield from pool.map(lambda entry: _in_a_process(context, entry, arguments.timeout), chosen)
+
+
+def _in_a_process(context: Any, entry: Entry, timeout: float) -> Outcome:
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send_outcome, args=(sender, entry), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        found: Outcome = receiver.recv() if receiver.poll(timeout) else _ended(entry, f"no result after {timeout:g} s")
+    except EOFError:
+        process.join()
+        found = _ended(entry, f"the process ended with status {process.exitcode}")
+    process.kill()
+    process.join()
+    return found
+
+
+def _ended(entry: Entry, reason: str) -> Outcome:
+    return Outcome(name=entry.name, architecture=entry.architecture, outcome=FAILS, reason=reason)
+
+
+def _send_outcome(sender: Any, entry: Entry) -> None:
+    # What torch and transformers print would hide the lines of the results.
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(silence, stream)
+    require("torch", "torch").set_num_threads(1)
+    sender.send(outcome_of(entry))
+
+
+def _write_sorted(path: Path) -> None:
+    """Write one line for each model, in order, so that versions of the file can be compared."""
+    found = read_results(path)
+    path.write_text("".join(json.dumps(found[name]) + "\n" for name in sorted(found)), "utf-8")

@@ -1,0 +1,198 @@
+"""Make a configuration small by general rules, and by what a few types need beside them."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat.matrix._files import parse_toml
+
+Fields = dict[str, Any]
+
+_WHOLE = "whole"
+WIDTHS = ("narrow", "short", _WHOLE)
+"""The sets of rules, in the order in which they are tried: every size, layers and vocabularies, vocabularies alone."""
+
+_DROPPED = (
+    "transformers_version",
+    "_name_or_path",
+    "architectures",
+    "torch_dtype",
+    "dtype",
+    "quantization_config",
+    "_attn_implementation_autoset",
+    "id2label",
+    "label2id",
+)
+_UNDECLARED = {"rope_scaling", "out_features", "out_indices"}
+"""What classes take that do not declare it: those of positions, and of models that give the states of some layers."""
+_TOKEN = re.compile(r"(?!\w*per_token)\w*(_token_id|_token_index|_token_ids|_token|_id)s?")
+_VOCABULARY = 256
+_MOST_LAYERS = 6
+_PATCHES, _LEAST_SIDE = 8, 64
+"""Patches of a side of an image, and the shortest side: models of images halve it some times."""
+
+
+@lru_cache(maxsize=1)
+def rules() -> dict[str, Any]:
+    """Return what `rules.toml` says."""
+    return parse_toml(Path(__file__).with_name("rules.toml").read_text("utf-8"))
+
+
+def small_config(model_type: str, width: str, task: str = "") -> Any:
+    """Return a small configuration of a type.
+
+    Args:
+        model_type: as in a `config.json`.
+        width: one of `WIDTHS`.
+        task: what the model is for.
+
+    Raises:
+        Exception: the type has no default configuration, or refuses the small one.
+    """
+    auto = require("transformers.models.auto.configuration_auto", "transformers")
+    kind = auto.CONFIG_MAPPING[model_type]
+    own: dict[str, Fields] = rules()["types"].get(model_type, {})
+    given = own.get("given", {})
+    default: Any = kind(**given)
+    beside: Fields = merged(merged(given, own.get("all", {})), own.get(width, {}))
+    wanted = rules()["tasks"].get(task, {})
+    for_task = {name: value for name, value in wanted.get("known", {}).items() if hasattr(default, name)}
+    fields = merged({**_shrunk(default, width), **for_task, **wanted.get("always", {})}, beside)
+    return kind(**{name: value for name, value in fields.items() if value != "left out"})
+
+
+def merged(fields: Mapping[str, Any], others: Mapping[str, Any]) -> Fields:
+    """Return fields with others instead of or beside them; tables are merged."""
+    found = dict(fields)
+    for name, value in others.items():
+        inner = found.get(name)
+        is_table = isinstance(value, Mapping) and isinstance(inner, Mapping)
+        found[name] = merged(inner, value) if is_table else value
+    return found
+
+
+def _shrunk(config: Any, width: str) -> Fields:
+    """Return the fields of a configuration, small; those that its class computes are left to it."""
+    known = _known(type(config))
+    kept = {name: value for name, value in config.to_dict().items() if name not in _DROPPED and known(name)}
+    kept, counted = (kept, "") if width == _WHOLE else _fewer_layers(kept)
+    inner = {name: vars(config).get(name) for name in kept}
+    small = {
+        name: {**_shrunk(inner[name], width), "model_type": inner[name].model_type}
+        if hasattr(inner[name], "to_dict")
+        else value
+        if name == counted
+        else _field(name, value, width)
+        for name, value in kept.items()
+    }
+    small = _consistent(small, kept)
+    return small if width == _WHOLE else _with_fewer_patches(small)
+
+
+def _known(kind: Any) -> Callable[[str], bool]:
+    """Return what says whether the class of a configuration takes a field, by either of its names."""
+    aliases = getattr(kind, "attribute_map", {})
+    taken = set(getattr(kind, "__dataclass_fields__", None) or inspect.signature(kind.__init__).parameters)
+    taken |= {name for pair in aliases.items() if taken & set(pair) for name in pair} | _UNDECLARED
+    return taken.__contains__
+
+
+def _consistent(small: Fields, before: Mapping[str, Any]) -> Fields:
+    """Return fields whose heads go together: as many keys as queries where there were, and sizes that are left out."""
+    heads, groups = small.get("num_attention_heads"), small.get("num_key_value_heads")
+    if heads and groups and before["num_attention_heads"] == before["num_key_value_heads"]:
+        small["num_key_value_heads"] = heads
+    if isinstance(heads, int) and "num_key_value_heads" in small and groups is None:
+        small["num_key_value_heads"] = heads
+    if isinstance(heads, int) and "head_dim" in small and small["head_dim"] is None and small.get("hidden_size"):
+        small["head_dim"] = small["hidden_size"] // heads
+    return small
+
+
+def _with_fewer_patches(small: Fields) -> Fields:
+    """Return fields whose images have as few patches as tell: their count is a length of sequences."""
+    side, patch = small.get("image_size"), small.get("patch_size")
+    if isinstance(side, int) and isinstance(patch, int) and patch > 1 and side % patch == 0:
+        small["image_size"] = min(side, max(_PATCHES * patch, _LEAST_SIDE // patch * patch))
+    return small
+
+
+def _field(name: str, value: Any, width: str) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _field(str(key), item, width) for key, item in value.items()}
+    if _TOKEN.fullmatch(name):
+        return _token(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    rule: Fields = next((rule for rule in rules()[width] if re.fullmatch(rule["fields"], name)), {})
+    if "set" in rule:
+        return rule["set"]
+    if "most" in rule:
+        return _capped(value, rule["most"])
+    return value
+
+
+def _capped(value: Any, most: int) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_capped(item, most) for item in value]
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return min(value, most) if is_number else value
+
+
+def _token(value: Any) -> Any:
+    """Return a token that the small vocabulary has; different ones of the large vocabulary stay different, mostly."""
+    if isinstance(value, (list, tuple)):
+        return [_token(item) for item in value]
+    is_large = isinstance(value, int) and value >= _VOCABULARY - 64
+    return _VOCABULARY - 64 + value % 61 if is_large else value
+
+
+def _fewer_layers(fields: Fields) -> tuple[Fields, str]:
+    """Return fields of a model with a layer of each kind, and the name of the count of layers that was cut.
+
+    Lists with an item for each layer are cut alike, and so are tables by the number of a layer.
+    """
+    for name in rules()["layer_counts"]:
+        count = fields.get(name)
+        if isinstance(count, int) and count > 2 and not isinstance(count, bool):
+            listed = {key: value for key, value in fields.items() if _is_list(value) and len(value) == count}
+            tables = {key: value for key, value in fields.items() if _is_by_layer(value, count)}
+            chosen = _of_each_kind(count, [*listed.values(), *(_as_list(item, count) for item in tables.values())])
+            cut = {key: [value[index] for index in chosen] for key, value in listed.items()}
+            cut_tables = {key: _renumbered(value, chosen) for key, value in tables.items()}
+            return {**fields, **cut, **cut_tables, name: len(chosen)}, name
+    return fields, ""
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _is_by_layer(value: Any, count: int) -> bool:
+    numbers = [str(key) for key in value] if isinstance(value, Mapping) and value else ["none"]
+    return all(number.isdigit() and int(number) < count for number in numbers)
+
+
+def _as_list(table: Mapping[Any, Any], count: int) -> list[Any]:
+    return [table.get(index, table.get(str(index))) for index in range(count)]
+
+
+def _renumbered(table: Mapping[Any, Any], chosen: list[int]) -> dict[Any, Any]:
+    places = {str(old): new for new, old in enumerate(chosen)}
+    return {type(key)(places[str(key)]): value for key, value in table.items() if str(key) in places}
+
+
+def _of_each_kind(count: int, lists: list[Any]) -> list[int]:
+    """Return the layers to keep: the first of each kind, and at least two."""
+    kinds: dict[str, int] = {}
+    for index in range(count):
+        kinds.setdefault(str([item[index] for item in lists]), index)
+    chosen = sorted(kinds.values())[:_MOST_LAYERS]
+    more = (index for index in range(count) if index not in chosen)
+    while len(chosen) < 2:
+        chosen.append(next(more))
+    return sorted(chosen)

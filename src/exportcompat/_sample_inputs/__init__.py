@@ -1,0 +1,19 @@
+"""What a model is for, and inputs to run it on: made from its configuration, by its processors, or read from files."""
+
+from ._media import Given, check_given
+from ._model_inputs import Call, InputMaker, facts
+from ._processors import Processors
+from ._tasks import TASKS, Task, check_task, task_of
+
+__all__ = [
+    "TASKS",
+    "Call",
+    "Given",
+    "InputMaker",
+    "Processors",
+    "Task",
+    "check_given",
+    "check_task",
+    "facts",
+    "task_of",
+]

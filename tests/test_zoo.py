@@ -1,0 +1,142 @@
+"""The zoo: which models there are, how they are made small, and what becomes of results."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers", reason="the zoo is what transformers has")
+torch = pytest.importorskip("torch", reason="models are built")
+
+from exportcompat.matrix.zoo import Entry, entries, run_zoo, write_page
+from exportcompat.matrix.zoo._build import NotBuiltError, build
+from exportcompat.matrix.zoo._other_sizes import with_other_sizes
+from exportcompat.matrix.zoo._outcome import OUTCOMES
+from exportcompat.matrix.zoo._run import read_results
+from exportcompat.matrix.zoo._small_config import WIDTHS, rules, small_config
+
+
+def row(name: str, outcome: str, reason: str = "", plain: str = "") -> dict[str, Any]:
+    return {"name": name, "outcome": outcome, "reason": reason, "plain": plain}
+
+
+def arguments(folder: Path, **fields: Any) -> argparse.Namespace:
+    wanted = {"task": [], "type": [], "fresh": False, "again": [], "list": True, "jobs": 1, "timeout": 60}
+    return argparse.Namespace(results=folder, **{**wanted, **fields})
+
+
+class TestEntries:
+    """Every type that an auto class lists."""
+
+    def test_a_class_of_models_is_there_once(self) -> None:
+        keys = [(entry.model_type, entry.architecture) for entry in entries()]
+        assert len(set(keys)) == len(keys) > 500
+
+    def test_decoders_of_texts_come_first_and_base_models_last(self) -> None:
+        tasks = [entry.task for entry in entries()]
+        assert tasks[0] == "text-generation-with-past" and tasks[-1] == "pretraining"
+
+    def test_have_the_class_of_the_auto_class(self) -> None:
+        found = {entry.name: entry.architecture for entry in entries()}
+        assert found["text-generation-with-past/llama"] == "LlamaForCausalLM"
+        assert found["image-text-to-text-with-past/llava"] == "LlavaForConditionalGeneration"
+
+
+class TestSmallConfigurations:
+    """Rules that make a configuration small."""
+
+    def test_caps_every_size(self) -> None:
+        config = small_config("llama", "narrow")
+        assert (config.hidden_size, config.num_attention_heads, config.num_hidden_layers) == (64, 4, 2)
+        assert config.vocab_size == 256 and config.head_dim == 16
+
+    def test_keeps_a_layer_of_each_kind(self) -> None:
+        config = small_config("gemma3_text", "narrow")
+        assert set(config.layer_types) == {"sliding_attention", "full_attention"}
+        assert config.num_hidden_layers == len(config.layer_types) < 5
+
+    def test_reaches_nested_configurations(self) -> None:
+        config = small_config("llava", "narrow")
+        assert (config.text_config.hidden_size, config.vision_config.hidden_size) == (64, 64)
+
+    def test_keeps_tokens_in_the_vocabulary_and_apart(self) -> None:
+        config = small_config("llama4", "narrow")
+        tokens = [config.boi_token_index, config.eoi_token_index, config.image_token_index]
+        assert len(set(tokens)) == 3 and max(tokens) < config.text_config.vocab_size
+
+    def test_a_task_may_need_a_field(self) -> None:
+        assert small_config("bert", "narrow", "text-generation-with-past").is_decoder
+        assert not getattr(small_config("bert", "narrow", "fill-mask"), "is_decoder", False)
+
+    def test_every_set_of_rules_is_there(self) -> None:
+        assert set(rules()) == {*WIDTHS, "layer_counts", "tasks", "types"}
+
+
+def test_a_built_model_runs_on_its_inputs() -> None:
+    built = build(next(entry for entry in entries() if entry.name == "text-generation-with-past/llama"))
+    assert built.width == "narrow" and built.parameters < 200_000
+    assert built.model(**built.calls[0]).logits.abs().max() > 0.01
+
+
+def test_what_cannot_be_built_says_why_for_each_set_of_rules() -> None:
+    with pytest.raises(NotBuiltError) as caught:
+        build(Entry("fill-mask", "AutoModelForMaskedLM", "llama", "NoSuchModel"))
+    assert all(f"{width}, model: AttributeError" in str(caught.value) for width in WIDTHS)
+
+
+def test_a_second_call_has_other_sizes() -> None:
+    tokens = torch.arange(16).reshape(2, 8)
+    call = {
+        "input_ids": tokens,
+        "bbox": torch.zeros(2, 8, 4),
+        "pixel_values": torch.zeros(2, 3, 8, 8),
+        "use_cache": False,
+    }
+    first, second = with_other_sizes([call])
+    assert first is call and second["use_cache"] is False
+    shapes = [tuple(second[name].shape) for name in ("input_ids", "bbox", "pixel_values")]
+    assert shapes == [(3, 13), (3, 13, 4), (3, 3, 8, 8)]
+    # Rows of a picture are not those of a batch.
+    assert len(with_other_sizes([{**call, "image_grid_thw": torch.ones(1, 3)}])) == 1
+
+
+class TestResults:
+    """A file with a line for each model."""
+
+    def test_the_last_result_of_a_model_counts_and_a_line_may_be_empty(self, tmp_path: Path) -> None:
+        path = tmp_path / "some.jsonl"
+        path.write_text("\n".join([json.dumps(row("a/x", "fails")), "", json.dumps(row("a/x", "right"))]), "utf-8")
+        assert read_results(path) == {"a/x": row("a/x", "right")}
+        assert read_results(tmp_path / "none.jsonl") == {}
+
+    def test_what_has_a_result_is_not_run_again(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        chosen = {"task": ["text-generation-with-past"], "type": ["llama*"]}
+        run_zoo(arguments(tmp_path, **chosen))
+        first, *names = capsys.readouterr().out.splitlines()
+        path = Path(first.rpartition(" in ")[2])
+        path.write_text(json.dumps(row(names[0], "fails")) + "\n" + json.dumps(row(names[1], "right")), "utf-8")
+        run_zoo(arguments(tmp_path, **chosen))
+        assert capsys.readouterr().out.splitlines()[1:] == names[2:]
+        run_zoo(arguments(tmp_path, **chosen, again=["fails"]))
+        assert capsys.readouterr().out.splitlines()[1:] == [names[0], *names[2:]]
+        run_zoo(arguments(tmp_path, **chosen, fresh=True))
+        assert capsys.readouterr().out.splitlines()[1:] == names
+
+
+def test_the_page_counts_by_task_and_lists_what_is_not_right(tmp_path: Path) -> None:
+    rows = [
+        row("fill-mask/a", "right"),
+        row("fill-mask/b", "not built", "no such | thing"),
+        row("ctc/c", "wrong", "1 of 2 calls: off by 3", "right"),
+    ]
+    path = tmp_path / "transformers-5.24.0-torch-2.13.0+cpu.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    write_page(tmp_path, tmp_path / "zoo.md")
+    text = (tmp_path / "zoo.md").read_text("utf-8")
+    assert "## transformers 5.24.0, torch 2.13.0\n" in text
+    assert "| fill-mask | 2 | 1 |  |  |  |  |  | 1 | 100.0% |" in text
+    assert "| **all** | 3 | 1 | 1 |  |  |  |  | 1 | 50.0% |" in text
+    assert "| ctc/c | 1 of 2 calls: off by 3 | right |" in text and "no such \\| thing" in text
+    assert all(f"| {outcome} |" in text for outcome in OUTCOMES)
