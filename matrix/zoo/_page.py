@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from exportcompat.matrix._files import parse_toml, write_text
+from exportcompat._extras import parse_toml
+from exportcompat.matrix._files import write_text
 
 from ._outcome import NOT_BUILT, NOT_RUN, OUTCOMES, RIGHT
 from ._run import read_results

@@ -16,7 +16,6 @@ from exportcompat._dataset import (
     works,
 )
 from exportcompat._errors import AlarmError
-
 from exportcompat.registry import text_table
 
 from ._options import Commands, to_json

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exportcompat._errors import MismatchError
+from exportcompat._sample_inputs import check_given, check_task
 from exportcompat._serving import check_weights, find_target, serve
 from exportcompat.registry import ExportCompatError
 
 from ._export import given_of, served_data
-from ._media import check_given
 from ._options import to_json
 from ._talk import Talk, calm
-from ._tasks import check_task
 from ._verify import observed
 
 
