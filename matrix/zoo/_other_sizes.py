@@ -28,6 +28,7 @@ def _other(value: Any, call: Call) -> Any:
     rows = torch.cat([value, value.flip(0)])[:_BATCH]
     tokens = call.get("input_ids")
     # Tokens, their mask and types, and boxes of words have an item for each of them.
-    is_text = tokens is not None and value.shape[: tokens.dim()] == tokens.shape
-    axis = tokens.dim() - 1 if is_text else 0
-    return torch.cat([rows, rows.narrow(axis, 0, _MORE)], axis) if is_text else rows
+    if tokens is None or value.shape[: tokens.dim()] != tokens.shape:
+        return rows
+    axis = tokens.dim() - 1
+    return torch.cat([rows, rows.narrow(axis, 0, _MORE)], axis)

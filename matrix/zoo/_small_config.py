@@ -69,8 +69,10 @@ def merged(fields: Mapping[str, Any], others: Mapping[str, Any]) -> Fields:
     found = dict(fields)
     for name, value in others.items():
         inner = found.get(name)
-        is_table = isinstance(value, Mapping) and isinstance(inner, Mapping)
-        found[name] = merged(inner, value) if is_table else value
+        if isinstance(value, Mapping) and isinstance(inner, Mapping):
+            found[name] = merged(inner, value)
+        else:
+            found[name] = value
     return found
 
 
