@@ -27,10 +27,8 @@ DOCS_TOOLS = (
     "tomli",
 )
 NOTEBOOK_TOOLS = ("nbclient", "ipykernel", "pandas", "matplotlib")
-OF_RELEASE = [
-    "tests/export",
-    *(f"tests/test_{name}.py" for name in ("contract", "late", "lock", "pytree", "select", "threads")),
-]
+_OF_RELEASE = ("contract", "late", "lock", "pytree", "select", "threads")
+OF_RELEASE = ["tests/export", *(f"tests/test_{name}.py" for name in _OF_RELEASE)]
 """The tests whose outcome depends on the release of transformers; the others would say the same twice."""
 CELL_TOOLS = ("psutil", "fastjsonschema", "filelock", "rich")
 CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "docs", "dataset", "noxfile.py", "setup.py")
@@ -46,7 +44,7 @@ def quickstart(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("transformers", TRANSFORMERS)
 def tests(session: nox.Session, transformers: str) -> None:
-    """Run all tests against the built wheel, on the older release those that ask it something; arguments go to pytest."""
+    """Run the tests against the built wheel, on the older release those that depend on it; arguments go to pytest."""
     install(session, transformers, *TEST_TOOLS, *CLIENTS[transformers])
     shipped = build(session, tools=False)
     chosen = ["tests"] if transformers == TRANSFORMERS[0] else OF_RELEASE
