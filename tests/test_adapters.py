@@ -1,6 +1,6 @@
 """Foreign patches as specs of ours: what they are called, which versions they are for, and what is known of sources.
 
-What needs the other packages is in `tests/export/test_adapters.py`.
+What needs the other packages is in `tests/export/test_other_exporters.py`.
 """
 
 import json

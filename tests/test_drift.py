@@ -103,12 +103,19 @@ def test_another_body_with_the_same_defect_is_changed(tmp_path: Path, lock: Fing
 
 def test_what_never_had_a_source_is_not_gone(tmp_path: Path) -> None:
     path = tmp_path / "lock.json"
-    (tmp_path / "lock.json").write_text(json.dumps({"transformers:where": {"builtin": ["5.23.0"]}}))
-    fields = {"id": "a", "replacement": "m:f", "requires": ("transformers",), "reason": "It breaks.", "kind": "wrap"}
-    specs = [
-        PatchingSpec(**{**fields, "id": name, "targets": (f"transformers:{name}",)}) for name in ("where", "other")
-    ]  # type: ignore[arg-type]
-    known = list(Registry(specs, fingerprints=Fingerprints(path)))
+    path.write_text(json.dumps({"transformers:where": {"builtin": ["5.23.0"]}}), "utf-8")
+    known = [
+        PatchingSpec(
+            id=name,
+            targets=(f"transformers:{name}",),
+            replacement="m:f",
+            requires=("transformers",),
+            reason="It breaks.",
+            kind="wrap",
+            fingerprints=Fingerprints(path),
+        )
+        for name in ("where", "other")
+    ]
     surveyor = Surveyor(Package(read_sources(wheel(tmp_path, "5.24.0"), "transformers")))
     rows = findings(surveyor.survey(known), known, Locked(known), surveyor.moved)
     assert {row.spec_id: row.state for row in rows} == {"where": "unchanged", "other": "gone"}
