@@ -325,13 +325,16 @@ class TestModels:
 class TestCommand:
     """The text, and the exit status."""
 
-    def test_the_text(self, tmp_path: Path, capsys: Any) -> None:
+    def test_the_text(self, tmp_path: Path, capsys: Any, data: Path) -> None:
         path = write(tmp_path, "transformers==4.47.1\ntorch==2.13.0\nnumpy>=2\n")
+        advisory = data / "advisories" / "EXPORTCOMPAT-cache.json"
+        advisory.write_text(advisory.read_text().replace('"cache."', f'"{"x" * 200}"'))
         assert main(["audit", str(path)]) == 1
         out, error = capsys.readouterr()
         assert f"{path}: torch 2.13.0, transformers 4.47.1\n" in out
         assert "numpy>=2 is not pinned, so nothing is said of it" in out
         assert "2 known, 2 not mended; 2 have a patch: pin exportcompat" in out
+        assert f"{'x' * 120}\n" in out and "x" * 121 not in out
         assert error == "exportcompat: error: 2 known breakages that nothing pinned mends\n"
 
     def test_nothing_to_look_at_is_an_error(self, capsys: Any) -> None:

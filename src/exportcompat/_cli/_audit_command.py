@@ -12,6 +12,9 @@ from exportcompat.registry import ExportCompatError, text_table
 
 from ._options import Commands, to_json
 
+_SHOWN = 120
+"""Characters of a problem in the table; `--json` has all."""
+
 
 def add_audit(commands: Commands) -> argparse.ArgumentParser:
     """Add the parser of `audit`."""
@@ -71,7 +74,7 @@ def _lines(pins: Pins, found: Audit) -> Iterator[str]:
     if found.findings:
         yield ""
         rows = [
-            (item.outcome, "mended" if item.is_mended else "", item.id, item.summary.partition("\n")[0])
+            (item.outcome, "mended" if item.is_mended else "", item.id, item.summary.partition("\n")[0][:_SHOWN])
             for item in found.findings
         ]
         yield from text_table([("OUTCOME", "", "ID", "WITHOUT PATCHES"), *rows])
