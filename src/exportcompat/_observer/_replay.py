@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import Signature
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from exportcompat._verification import (
     run,
     same_tokens,
 )
+from exportcompat.patches.toolkit.cache_names import cache_name
 
 from . import _export_sample
 from ._alignment import Aligned
@@ -68,7 +70,7 @@ def replay(observed: Observed, path: Path, tolerance: float | None, names: Mappi
     if names:
         return Discrepancies(rows)
     found = conditions(file.metadata)
-    notes: list[str] = []
+    notes = _without_cache(observed)
     if observed.aligned.is_decoder:
         for row in _scheduled(observed, file, results, tolerance, decoder_schedules()):
             _sort(row, found, rows, notes)
@@ -80,6 +82,29 @@ def replay(observed: Observed, path: Path, tolerance: float | None, names: Mappi
         for row in _resized(observed, file, results, tolerance, found):
             _sort(row, found, rows, notes)
     return Discrepancies(rows, list(dict.fromkeys(notes)))
+
+
+def _without_cache(observed: Observed) -> list[str]:
+    """Return a sentence if a model generates, each call with a token more, and has no cache that a file could take."""
+    shapes = [record.inputs.tensors["input_ids"].shape for record in observed.records if _has_tokens(record)]
+    grows = any(late[1] == early[1] + 1 for early, late in pairwise(shapes))
+    if observed.aligned.is_decoder or not grows:
+        return []
+    call = f"{type(observed.model).__name__}.{observed.method}"
+    hint = _hint(observed.signature)
+    return [f"the file has no cache and computes the whole text for each token: {call} was called without one; {hint}"]
+
+
+def _has_tokens(record: Record) -> bool:
+    tokens = record.inputs.tensors.get("input_ids")
+    return tokens is not None and tokens.dim() == 2
+
+
+def _hint(signature: Signature) -> str:
+    name = cache_name(signature.parameters)
+    if not name:
+        return "it takes none"
+    return f"let prepare_inputs_for_generation hand {name} on, or export inputs that have it"
 
 
 def _sort(row: Discrepancy, found: list[Condition], rows: list[Discrepancy], notes: list[str]) -> None:
