@@ -12,6 +12,7 @@ ORDER = (
     "torch_export.constant_names",
     "torch_export.frozen_copies",
     "torch_export.guard_names",
+    "torch_export.lengthened_tables",
     "torch_export.module_state",
     "torch_export.mutated_inputs",
     "torch_export.new_attributes",

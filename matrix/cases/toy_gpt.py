@@ -35,6 +35,7 @@ CASES = (
     _model("retried", "that the second try captures"),
     _model("repeating", "that repeats items by a size"),
     _model("counting", "that makes a number of a size"),
+    _model("growing", "that lengthens a table"),
     *(
         Case(
             f"{name}_gpt",

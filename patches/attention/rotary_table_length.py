@@ -4,6 +4,7 @@ Symptom: positions beyond `max_position_embeddings` are out of the range of the 
 table longer.
 Cause: classes of older releases keep cosines and sines as buffers, and compute them anew if a call is longer.
 What is done: while it is traced, the table is computed for the length of the call at hand.
+From torch 2.13 on `torch-export-lengthened-tables` does so for any class.
 Can go: with transformers 4.47; later classes compute cosines from positions.
 """
 
@@ -36,7 +37,7 @@ SPECS = (
         id="rotary-table-length",
         targets=("mentioning(transformers:_set_cos_sin_cache)",),
         replacement=f"{__name__}:patch_rotary_table",
-        requires=("transformers>=4.44,<4.48", "torch>=2.6"),
+        requires=("transformers>=4.44,<4.48", "torch>=2.6,<2.13"),
         reason="A table of cosines is as long as the sample needs: wrong, or no result, for longer calls.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v4.44.2/src/transformers/models/qwen2/modeling_qwen2.py",

@@ -13,6 +13,7 @@ from transformers.models.m2m_100 import modeling_m2m_100
 from transformers.models.musicgen import modeling_musicgen
 from transformers.models.speech_to_text import modeling_speech_to_text
 from transformers.models.trocr import modeling_trocr
+from transformers.models.wav2vec2_conformer import modeling_wav2vec2_conformer
 from transformers.models.xglm import modeling_xglm
 
 from exportcompat import apply_patches
@@ -54,3 +55,24 @@ def test_rows_beyond_the_table_are_those_of_eager(cls: Any, settings: tuple[int,
         given = tokens(cls, batch, length)
         # XGLM of 4.57 adds to the positions that it is given.
         torch.testing.assert_close(program(given.clone()), made(cls, settings)(given.clone()), atol=1e-6, rtol=0)
+
+
+@pytest.mark.filterwarnings("error::exportcompat.AssumptionWarning")
+@pytest.mark.parametrize("kind", ["Rel", "Rotary"])
+def test_a_conformer_computes_positions_for_each_length(kind: str) -> None:
+    config = modeling_wav2vec2_conformer.Wav2Vec2ConformerConfig(
+        hidden_size=16, num_attention_heads=2, max_source_positions=10
+    )
+    part = getattr(modeling_wav2vec2_conformer, f"Wav2Vec2Conformer{kind}PositionalEmbedding")(config)
+    model = torch.nn.Sequential(part)
+    sample = torch.zeros(2, 7, 16)
+    # What an eager call of the sample's length leaves behind is not taken for the table of every length.
+    model(sample)
+    before = (dict(vars(part)), dict(part._buffers))
+    with apply_patches(on_assumption="error"):
+        axes = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+        program = torch.export.export(model, (sample,), dynamic_shapes=(axes,), strict=False).module()
+    assert (vars(part), dict(part._buffers)) == before
+    for length in (3, 7, 30):
+        given = torch.zeros(3, length, 16)
+        torch.testing.assert_close(program(given), type(part)(config)(given), atol=1e-6, rtol=0)

@@ -21,6 +21,7 @@ from ._alignment import Aligned, align
 from ._dynamic_axes import Axes, name_axes
 from ._embedded_tokens import embedded
 from ._growing_cache import dynamic_cache
+from ._named_cache import named_cache
 from ._progress import Tell, telling
 from ._record import (
     DERIVED,
@@ -107,8 +108,9 @@ class InputObserver:
         """Store the first calls of a method that return; a call that raises is not stored, and raises as before.
 
         The model is afterwards exactly as it was. Meanwhile its `generate` has a cache that grows where the model's
-        configuration wants one of fixed size for sliding layers (Gemma2 and others to transformers 4.52). Observers of
-        other models, or of parts of this one, may be active at the same time. Further uses add to the stored calls.
+        configuration wants one of fixed size for sliding layers (Gemma2 and others to transformers 4.52), and hands it
+        over by the name that code of a checkpoint has for it. Observers of other models, or of parts of this one, may
+        be active at the same time. Further uses add to the stored calls.
 
         Args:
             model: an `nn.Module`; the same one in every use. A `TextDecoder` stands for its part of a whole model.
@@ -125,7 +127,7 @@ class InputObserver:
         before = vars(watched).get(method_name, Parameter.empty)
         vars(watched)[method_name] = self._watching(watched, before, limit)
         try:
-            with dynamic_cache(watched):
+            with dynamic_cache(watched), named_cache(watched):
                 yield self
         finally:
             if before is Parameter.empty:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import Signature
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from exportcompat._verification import (
     run,
     same_tokens,
 )
+from exportcompat.patches.toolkit.cache_names import cache_name
 
 from . import _export_sample
 from ._alignment import Aligned
@@ -75,7 +77,9 @@ def replay(
     if names:
         return Discrepancies(rows)
     found, contract = conditions(file.metadata), contract_of(file.metadata)
-    notes = [] if contract == Contract() else [f"compared within its contract: {contract}"]
+    notes = _without_cache(observed)
+    if contract != Contract():
+        notes.append(f"compared within its contract: {contract}")
     if weights := file.metadata.get(f"{PREFIX}weights"):
         notes.append(f"its weights are smaller than the model's, which counts as a difference: {weights}")
     if observed.aligned.is_decoder:
@@ -95,6 +99,29 @@ def replay(
 
 def _calls(found: Iterable[Schedule]) -> int:
     return sum(len(schedule.lengths) for schedule in found)
+
+
+def _without_cache(observed: Observed) -> list[str]:
+    """Return a sentence if a model generates, each call with a token more, and has no cache that a file could take."""
+    shapes = [record.inputs.tensors["input_ids"].shape for record in observed.records if _has_tokens(record)]
+    grows = any(late[1] == early[1] + 1 for early, late in pairwise(shapes))
+    if observed.aligned.is_decoder or not grows:
+        return []
+    call = f"{type(observed.model).__name__}.{observed.method}"
+    hint = _hint(observed.signature)
+    return [f"the file has no cache and computes the whole text for each token: {call} was called without one; {hint}"]
+
+
+def _has_tokens(record: Record) -> bool:
+    tokens = record.inputs.tensors.get("input_ids")
+    return tokens is not None and tokens.dim() == 2
+
+
+def _hint(signature: Signature) -> str:
+    name = cache_name(signature.parameters)
+    if not name:
+        return "it takes none"
+    return f"let prepare_inputs_for_generation hand {name} on, or export inputs that have it"
 
 
 def _sort(row: Discrepancy, found: list[Condition], rows: list[Discrepancy], notes: list[str]) -> None:
