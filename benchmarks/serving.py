@@ -9,6 +9,7 @@ plain file in the same run: 1 is as fast, 2 takes twice as long. A peer that is 
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -178,7 +179,7 @@ def peers(model: Any, folder: Path) -> dict[str, Callable[[], Peer]]:
 
 
 def times(made: Mapping[str, Peer], failed: dict[str, str]) -> dict[str, dict[str, float]]:
-    """Return the least CPU time of each peer by workload, in seconds; what fails is noted."""
+    """Return by peer and workload the median ratio of the turns, and of the plain file the least seconds."""
     found: dict[str, dict[str, float]] = {name: {} for name in made}
     for past, new in WORKLOADS:
         calls: dict[str, Call] = {}
@@ -190,22 +191,27 @@ def times(made: Mapping[str, Peer], failed: dict[str, str]) -> dict[str, dict[st
                 calls[name] = call
             except Exception as error:
                 failed[f"{name}, {new} after {past}"] = f"{type(error).__name__}: {error}".splitlines()[0][:160]
-        for name, seconds in _turns(calls).items():
-            found[name][f"{new} after {past}"] = seconds
+        for name, figure in _turns(calls).items():
+            found[name][f"{new} after {past}"] = figure
     return found
 
 
 def _turns(calls: Mapping[str, Call]) -> dict[str, float]:
-    best, spent = dict.fromkeys(calls, float("inf")), 0.0
-    for index in range(_ROUNDS):
-        for name, call in calls.items():
-            begin = time.thread_time()
-            call()
-            seconds = time.thread_time() - begin
-            best[name], spent = min(best[name], seconds), spent + seconds
-        if index >= 5 and spent > _SECONDS * len(calls):
-            break
-    return best
+    """Let all peers call in turns, which other work on the machine disturbs alike."""
+    rounds: list[dict[str, float]] = []
+    spent = 0.0
+    while len(rounds) < _ROUNDS and (len(rounds) < 6 or spent < _SECONDS * len(calls)):
+        names = list(calls) if len(rounds) % 2 else list(calls)[::-1]
+        rounds.append({name: _seconds(calls[name]) for name in names})
+        spent += sum(rounds[-1].values())
+    ratios = {name: statistics.median(item[name] / item[PLAIN] for item in rounds) for name in calls}
+    return {**ratios, PLAIN: min(item[PLAIN] for item in rounds)}
+
+
+def _seconds(call: Call) -> float:
+    begin = time.thread_time()
+    call()
+    return time.thread_time() - begin
 
 
 def table(found: Mapping[str, Mapping[str, float]]) -> str:
@@ -213,7 +219,9 @@ def table(found: Mapping[str, Mapping[str, float]]) -> str:
     base = found[PLAIN]
     rows = [["CPU time by that of exportcompat's plain file", *base], ["---"] * (len(base) + 1)]
     for name, row in found.items():
-        rows.append([name, *(f"{row[key] / base[key]:.2f}" if key in row else "-" for key in base)])
+        rows.append(
+            [name, *(f"{row[key]:.2f}" if key in row and name != PLAIN else "1" if key in row else "-" for key in base)]
+        )
     rows.append(["milliseconds of the plain file", *(f"{1e3 * seconds:.2f}" for seconds in base.values())])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
@@ -229,7 +237,7 @@ def draw(found: Mapping[str, Mapping[str, float]], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(9, 4.5))
     width = 0.8 / len(found)
     for index, (name, row) in enumerate(found.items()):
-        heights = [row.get(key, 0.0) / base[key] for key in base]
+        heights = [1.0 if name == PLAIN else row.get(key, 0.0) for key in base]
         axes.bar([place + index * width for place in range(len(base))], heights, width, label=name)
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set_xticks([place + 0.4 for place in range(len(base))], list(base))
@@ -245,7 +253,7 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--docs", type=Path, help="where serving.png goes")
-    parser.add_argument("--json", type=Path, help="where the seconds go")
+    parser.add_argument("--json", type=Path, help="where the figures go")
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     import torch

@@ -1,11 +1,12 @@
 """The version of operators that a file gets, and what the newer `Attention` makes of heads that are shared."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from packaging.version import Version
 
-from exportcompat._exporter import _opset
+from exportcompat._exporter import _opset, _steps
 from exportcompat._serving import share_heads
 
 TAKEN = {"torch": "2.13.0", "onnx": "1.19.0", "onnxscript": "0.7.2", "onnxruntime": "1.23.1"}
@@ -63,3 +64,25 @@ def test_other_copies_stay(times: int, axis: int, heads: int) -> None:
     model = graph(times, axis, heads)
     assert share_heads(model) == 0
     assert len(list(model.graph)) == 7
+
+
+def test_what_the_preferred_opset_cannot_hold_is_written_in_that_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = pytest.importorskip("torch.onnx._internal.exporter._errors", reason="the export is torch's")
+    tried: list[int | None] = []
+
+    def exported(model: Any, observer: Any, opset: int | None) -> Any:
+        tried.append(opset)
+        if opset is not None:
+            raise errors.ConversionError("no translation of a node")
+        return SimpleNamespace(model=graph(2))
+
+    monkeypatch.setattr(_steps, "_exported", exported)
+    monkeypatch.setattr(_steps, "default_opset", lambda: 23)
+    observer: Any = SimpleNamespace(interface=lambda: (["q"], ["y"]), axes=dict)
+    lines: list[str] = []
+    made, names = _steps.program(None, observer, None, lines.append)
+    assert tried == [23, None] and names == ["q"] and made.model.opset_imports[""] == 23
+    assert "opset 23 cannot be written" in lines[0] and "no translation of a node" in lines[0]
+    # One that somebody has asked for is not exchanged.
+    with pytest.raises(errors.ConversionError):
+        _steps.program(None, observer, 23, lines.append)
