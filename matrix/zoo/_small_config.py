@@ -70,8 +70,8 @@ def merged(fields: Mapping[str, Any], others: Mapping[str, Any]) -> Fields:
     found = dict(fields)
     for name, value in others.items():
         inner = found.get(name)
-        is_table = isinstance(value, Mapping) and isinstance(inner, Mapping)
-        found[name] = merged(inner, value) if is_table else value
+        both = isinstance(value, Mapping) and isinstance(inner, Mapping)
+        found[name] = merged(dict(inner or {}), value) if both else value
     return found
 
 
