@@ -26,7 +26,7 @@ def _other(value: Any, call: Call) -> Any:
     if not hasattr(value, "shape"):
         return value
     rows = torch.cat([value, value.flip(0)])[:_BATCH]
-    tokens = call.get("input_ids")
+    tokens: Any = call.get("input_ids")
     # Tokens, their mask and types, and boxes of words have an item for each of them.
     if tokens is None or value.shape[: tokens.dim()] != tokens.shape:
         return rows

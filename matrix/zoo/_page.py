@@ -104,8 +104,17 @@ def _reason(row: Row, causes: Mapping[str, Any]) -> str:
     model_type = row["name"].partition("/")[2]
     known = causes.get(row["outcome"], {})
     text = known.get(row["name"]) or known.get(model_type) or _first(known, row["reason"]) or row["reason"]
-    short = text if len(text) <= _SHOWN or text != row["reason"] else f"{text[:_SHOWN]} ..."
-    return short.replace("|", "\\|").replace("<", "\\<").replace("{", "&#123;")
+    return (
+        (text if text != row["reason"] else _shown(text)).replace("|", "\\|").replace("<", "\\<").replace("{", "&#123;")
+    )
+
+
+def _shown(reason: str) -> str:
+    """Return the part of a message that tells: torch says what it did first, and what was wrong last."""
+    begin, _, end = reason.rpartition(" ... ")
+    if begin:
+        return f"{begin.partition(':')[0]}: ... {end[-_SHOWN:]}"
+    return reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]} ..."
 
 
 def _first(known: Mapping[str, Any], reason: str) -> str:

@@ -17,6 +17,8 @@ from ._catalogue import Entry, entries
 from ._outcome import FAILS, Outcome, outcome_of
 
 _PRELOADED = ["torch", "torch.onnx", "transformers", "onnxscript", "onnxruntime", "exportcompat.matrix.zoo"]
+_GRACE = 10
+"""Seconds for a process to end after its result."""
 
 
 def run_zoo(arguments: argparse.Namespace) -> int:
@@ -77,6 +79,8 @@ def _in_a_process(context: Any, entry: Entry, timeout: float) -> Outcome:
     except EOFError:
         process.join()
         found = _ended(entry, f"the process ended with status {process.exitcode}")
+    # What it holds is given back where it ends by itself.
+    process.join(_GRACE)
     process.kill()
     process.join()
     return found

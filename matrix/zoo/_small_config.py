@@ -7,7 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from exportcompat._extras import parse_toml, require
+from exportcompat._extras import require
+from exportcompat.matrix._files import parse_toml
 
 Fields = dict[str, Any]
 
@@ -69,10 +70,8 @@ def merged(fields: Mapping[str, Any], others: Mapping[str, Any]) -> Fields:
     found = dict(fields)
     for name, value in others.items():
         inner = found.get(name)
-        if isinstance(value, Mapping) and isinstance(inner, Mapping):
-            found[name] = merged(inner, value)
-        else:
-            found[name] = value
+        both = isinstance(value, Mapping) and isinstance(inner, Mapping)
+        found[name] = merged(dict(inner or {}), value) if both else value
     return found
 
 
