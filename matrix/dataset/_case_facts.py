@@ -69,7 +69,7 @@ def facts_of(case: str, title: str, model_type: str) -> dict[str, Any]:
         return {"title": title, "task": "", "part": "", "attention": "default", "route": _ENDS.get(end, DYNAMO)}
     make = CASES[case].make
     maker = make.function.rpartition(":")[2]
-    task = _TASKS_OF_MAKERS.get(maker) or _TASKS_OF_TYPES.get(model_type) or _TASKS[family_of(case)]
+    task = _TASKS_OF_MAKERS.get(maker) or _TASKS_OF_TYPES.get(model_type) or _TASKS.get(family_of(case), "")
     is_tower = case.endswith("_vision") and case != model_type
     return {
         "title": title,
