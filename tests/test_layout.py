@@ -35,6 +35,7 @@ LINES = (
     (*_MATRIX, "matrix.versions", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "_drift", "registry"),
     ("_cli", "matrix", "matrix.dataset", "_dataset", "registry"),
+    ("_cli", "_audit", "_dataset", "patches", "registry"),
     ("_cli", "adapters", "patches", "registry"),
     ("compat", *_EXPORT),
 )

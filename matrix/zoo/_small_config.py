@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat.matrix._files import parse_toml
+from exportcompat._extras import parse_toml
 
 Fields = dict[str, Any]
 
