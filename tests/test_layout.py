@@ -36,6 +36,7 @@ LINES = (
     (*_MATRIX, "matrix.versions", "_drift", "registry"),
     ("_cli", "matrix", "matrix.dataset", "_dataset", "registry"),
     ("_cli", "_audit", "_dataset", "patches", "registry"),
+    ("_cli", "adapters", "_drift", "registry"),
     ("_cli", "adapters", "patches", "registry"),
     ("compat", *_EXPORT),
 )

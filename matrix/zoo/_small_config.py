@@ -7,8 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from exportcompat._extras import require
-from exportcompat._extras import parse_toml
+from exportcompat._extras import parse_toml, require
 
 Fields = dict[str, Any]
 
