@@ -5,8 +5,10 @@ Cause: onnxscript lowers a boolean mask with the smallest float in place of minu
 is masked is then a uniform one, and gives the mean of all values, where eager attention gives 0.
 To torch 2.12 attention with a mask also asks whether its batch is 1, which is a branch on data where images have been
 selected (`Could not guard on data-dependent expression Eq(u0, 1)`: Idefics3, SmolVLM).
-What is done: while it is traced, rows without any key are set to 0 after the attention. To 2.12 attention
-is computed step by step where the size of the batch is data.
+A mask of numbers is added in eager mode: the smallest float everywhere gives the mean, and ONNX Runtime's `Attention`
+(opset 23) takes that very number for "no key" and gives 0.
+What is done: while it is traced, rows without any key are set to 0 after the attention, and half of the smallest float
+stands for it in a mask of numbers. To 2.12 attention is computed step by step where the size of the batch is data.
 Can go: when onnxscript zeroes them itself.
 """
 
@@ -32,12 +34,21 @@ def patch_scaled_dot_product_attention(original: Callable[..., Any]) -> Callable
         if attn_mask is None or not is_traced(query):
             return original(query, key, value, attn_mask, *args, **kwargs)
         mask = attn_mask.detach() if attn_mask.requires_grad else attn_mask
+        if mask.dtype != torch.bool:
+            return original(query, key, value, _added(mask), *args, **kwargs)
         output = original(query, key, value, mask, *args, **kwargs)
         # ONNX Runtime reduces nothing along a negative axis where there are no sequences.
-        last = mask.dim() - 1
-        return output if mask.dtype != torch.bool else torch.where(mask.any(dim=last, keepdim=True), output, 0.0)
+        return torch.where(mask.any(dim=mask.dim() - 1, keepdim=True), output, 0.0)
 
     return scaled_dot_product_attention
+
+
+def _added(mask: Any) -> Any:
+    """Return a mask of numbers that weighs the same, without the one that ONNX Runtime takes for no key."""
+    import torch
+
+    least = torch.finfo(mask.dtype).min
+    return torch.where(mask == least, least / 2, mask)
 
 
 def patch_attention_of_any_batch(original: Callable[..., Any]) -> Callable[..., Any]:
