@@ -204,11 +204,12 @@ class TestLitertTorch:
         found = from_litert_torch()
         assert len(found) == 19
         assert {spec.requires for spec in found} == {("transformers",)}
+        version = installed_version("transformers")
+        assert version is not None
         # It is for transformers 5.
-        (version,) = {installed_version("transformers")}
-        for spec in found if version and version.major >= 5 else ():
-            (target,) = spec.targets
-            assert spec.fingerprints and list(spec.fingerprints.releases(target).values()) == [[version.base_version]]
+        for spec in found if version.major >= 5 else ():
+            assert spec.fingerprints is not None
+            assert list(spec.fingerprints.releases(spec.targets[0]).values()) == [[version.base_version]]
 
     @pytest.mark.parametrize("model_type", ["qwen3", "gemma3", "gemma4", "lfm2_vl", "gemma3n", "whisper"])
     def test_a_scope_puts_there_what_its_context_puts(self, model_type: str) -> None:
