@@ -16,6 +16,8 @@ TRANSFORMERS = ("5.24.0", "4.57.6")
 ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
 # Programs that load exported files, each with a release of transformers that it takes.
 CLIENTS = {"5.24.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
+# Packages whose sources are read; nothing of them is imported, so they need not have what they import.
+READ = ("litert-torch==0.10.0",)
 TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy", "psutil", "fastjsonschema")
 # Material 9 and MkDocs 1 go together; MkDocs 2 is another program.
 DOCS_TOOLS = (
@@ -46,6 +48,7 @@ def quickstart(session: nox.Session) -> None:
 def tests(session: nox.Session, transformers: str) -> None:
     """Run the tests against the built wheel, on the older release those that depend on it; arguments go to pytest."""
     install(session, transformers, *TEST_TOOLS, *CLIENTS[transformers])
+    uv(session, "--no-deps", *READ)
     shipped = build(session, tools=False)
     chosen = ["tests"] if transformers == TRANSFORMERS[0] else OF_RELEASE
     arguments = session.posargs or ["-n", "2", "--dist", "worksteal", "--timeout", "600", "--durations", "25", *chosen]

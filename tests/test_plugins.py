@@ -162,7 +162,7 @@ class TestCommands:
         assert "'good' (plug_good:make of plug 1.2)" in text.splitlines()[-1]
         text = self.run(capsys, "list", "--registry", "good")
         assert "json-dumps (0 proofs)\n    packaging>=1\n    It does not shout.\n    from good\n" in text
-        found = json.loads(self.run(capsys, "list", "--registry", "good", "--json"))
+        found = json.loads(self.run(capsys, "list", "--registry", "good", "--registry", "exportcompat", "--json"))
         assert {item["origin"] for item in found["specs"]} == {"exportcompat", "good"}
         assert {"name": "good", "value": "plug_good:make", "package": "plug 1.2"} in found["registries"]
 

@@ -1,7 +1,8 @@
-"""The adapters with the packages that they are for: transformers' own exporters, and optimum-onnx."""
+"""The adapters with the packages that they are for: transformers' own exporters, optimum-onnx and litert-torch."""
 
 import functools
 import importlib
+import importlib.util
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the adapters are for its exporters")
 
 from exportcompat import ExportCompatError, apply_patches
-from exportcompat.adapters import from_optimum, from_transformers, to_optimum, to_transformers
+from exportcompat.adapters import from_litert_torch, from_optimum, from_transformers, to_optimum, to_transformers
 from exportcompat.patches import default_registry
 from exportcompat.registry import DriftWarning, Registry, installed_version
 from exportcompat.registry._scope import ENGINE
@@ -193,6 +194,50 @@ class TestOptimum:
         with pytest.raises(ExportCompatError, match="no-such-id"):
             to_optimum(exclude=["no-such-id"])
         assert to_optimum(Registry())[0].name == "is_on"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("litert_torch") is None, reason="needs litert-torch")
+class TestLitertTorch:
+    """Context managers of litert-torch 0.10."""
+
+    def test_all_that_is_replaced_is_found(self) -> None:
+        found = from_litert_torch()
+        assert len(found) == 19
+        assert {spec.requires for spec in found} == {("transformers",)}
+        version = installed_version("transformers")
+        assert version is not None
+        # It is for transformers 5.
+        for spec in found if version.major >= 5 else ():
+            assert spec.fingerprints is not None
+            assert list(spec.fingerprints.releases(spec.targets[0]).values()) == [[version.base_version]]
+
+    @pytest.mark.parametrize("model_type", ["qwen3", "gemma3", "gemma4", "lfm2_vl", "gemma3n", "whisper"])
+    def test_a_scope_puts_there_what_its_context_puts(self, model_type: str) -> None:
+        if not has("litert_torch.generative.export_hf.model_ext.patches") or not has("ai_edge_litert"):
+            pytest.skip("needs the packages that litert-torch imports")
+        from litert_torch.generative.export_hf.model_ext.patches import get_patch_context
+
+        found, targets = from_litert_torch(model_type=model_type), list[Any]()
+        for spec in found:
+            targets += spec.places
+            importlib.import_module(spec.places[0].module)
+        context = get_patch_context(model_type)
+        before = [target.source() for target in targets]
+        with context:
+            wanted = [target.source() for target in targets]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DriftWarning)
+            with apply_patches(registry=found) as report:
+                patched = [target.source() for target in targets]
+        # A class that is made with other arguments than upstream's is left out, and said to be.
+        assert report.skipped.keys() <= {"litert-torch-lfm2-vl-lfm2shortconv"}
+        applied = [spec.id in report.applied for spec in found]
+        assert any(applied)
+        for old, new, theirs, is_there in zip(before, patched, wanted, applied, strict=True):
+            assert (new is not old) == is_there
+            # A function is counted, so it is another one.
+            assert not is_there or not isinstance(theirs, type) or new is theirs
+        assert [target.source() for target in targets] == before
 
 
 def held() -> dict[str, Any]:

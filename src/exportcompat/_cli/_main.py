@@ -17,7 +17,7 @@ from exportcompat.registry import ExportCompatError
 from ._arguments import add_drift, add_export, add_serve, add_verify
 from ._audit_command import add_audit
 from ._dataset_commands import add_resolve, add_works
-from ._options import Commands, add_json, add_registry, add_selection, to_json
+from ._options import Commands, add_json, add_registry, add_selection, registry_of, to_json
 from ._plan import add_plan
 from ._registry_commands import add_list, add_show
 
@@ -112,11 +112,7 @@ def _drift(arguments: argparse.Namespace) -> Iterator[str]:
     """
     from ._drift import check_alarms, drift, drift_data
 
-    registry = default_registry()
-    if arguments.registry:
-        from exportcompat._plugins import only_registries
-
-        registry = only_registries(registry, arguments.registry)
+    registry = registry_of(arguments, default_registry(), alone=True)
     if not arguments.json:
         yield from drift(arguments, registry)
         return

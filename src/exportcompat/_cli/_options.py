@@ -27,8 +27,10 @@ def add_registry(parser: argparse.ArgumentParser, what: str = "also the specs of
     )
 
 
-def registry_of(arguments: argparse.Namespace, base: Registry) -> Registry:
-    """Return `base` with what `--registry` names.
+def registry_of(arguments: argparse.Namespace, base: Registry, *, alone: bool = False) -> Registry:
+    """Return `base` with what `--registry` names, or what it names alone.
+
+    What writes to the same places as `base` can be looked at, and not be applied together with it.
 
     Raises:
         RegistryError: there is no such registry, or it is broken.
@@ -36,9 +38,9 @@ def registry_of(arguments: argparse.Namespace, base: Registry) -> Registry:
     if not arguments.registry:
         return base
     # Looking for entry points would make every other call slower.
-    from exportcompat._plugins import with_registries
+    from exportcompat._plugins import only_registries, with_registries
 
-    return with_registries(base, arguments.registry)
+    return (only_registries if alone else with_registries)(base, arguments.registry)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,7 @@ def add_list(commands: Commands) -> None:
     parser.add_argument(
         "--model", metavar="MODEL_TYPE", help="those that concern a model of the installed transformers"
     )
-    add_registry(parser)
+    add_registry(parser, "the specs of this registry alone")
     add_json(parser)
     parser.set_defaults(run=_list)
 
@@ -48,7 +48,7 @@ def _list(arguments: argparse.Namespace) -> Iterator[str]:
 
 def _groups(arguments: argparse.Namespace) -> list[tuple[dict[str, bool], list[dict[str, Any]]]]:
     """Return the entries of `list` in groups, each with what JSON says of it besides."""
-    registry = registry_of(arguments, default_registry())
+    registry = registry_of(arguments, default_registry(), alone=True)
     found: list[tuple[dict[str, bool], Iterable[PatchingSpec]]] = [({}, registry)]
     if arguments.model:
         own, shared = _choice().of_model(registry, arguments.model)
@@ -97,7 +97,7 @@ def add_show(commands: Commands) -> None:
     text = "show one spec, and how its replacements differ from what is installed"
     parser = commands.add_parser("show", help=text, description=text, allow_abbrev=False)
     parser.add_argument("id", metavar="ID", help="id of the spec, as `exportcompat list` has it")
-    add_registry(parser)
+    add_registry(parser, "the specs of this registry alone")
     add_json(parser)
     parser.set_defaults(run=_show)
 
@@ -112,7 +112,7 @@ def _show(arguments: argparse.Namespace) -> Iterator[str]:
     # difflib and inspect would make every other command slower.
     from ._show import show, show_data
 
-    registry = registry_of(arguments, default_registry())
+    registry = registry_of(arguments, default_registry(), alone=True)
     if arguments.json:
         yield to_json(show_data(arguments.id, registry, Environment()))
     else:

@@ -54,7 +54,7 @@ def _variant_data(decision: Decision) -> dict[str, Any]:
     spec = decision.spec
     lists = {name: list(getattr(spec, name)) for name in ("requires", "targets", "upstream", "proofs", "defect")}
     texts = {name: getattr(spec, name) for name in ("reason", "kind", "replacement", "spreads", "definer", "origin")}
-    return {**texts, **lists, "applies": decision.applies, "decision": decision.reason}
+    return {**texts, **lists, "is_local": spec.is_local, "applies": decision.applies, "decision": decision.reason}
 
 
 def _facts(decision: Decision) -> Iterator[str]:
@@ -64,6 +64,7 @@ def _facts(decision: Decision) -> Iterator[str]:
     yield from _field("versions", *spec.requires)
     yield from _field("targets", *spec.targets)
     yield from _field("replacement", spec.replacement)
+    yield from _field("local", "yes: some of it is an object of this process alone") if spec.is_local else ()
     yield from _field("upstream", *spec.upstream)
     yield from _field("proofs", *spec.proofs)
     yield from _field("defined at", spec.definer)

@@ -84,8 +84,15 @@ def fitting(factory: Factory, targets: Sequence[str], kind: Kind) -> tuple[Facto
 
 
 def _with_any_arguments(factory: Factory, original: Any) -> Any:
-    made = factory(original)
+    return _any_arguments(factory(original))
 
+
+def as_it_fits(made: Any, original: Any) -> Any:
+    """Return a replacement; one that takes any arguments if those of the given one do not fit the original."""
+    return made if _agree(original, made, "wrap") else _any_arguments(made)
+
+
+def _any_arguments(made: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         return made(*args, **kwargs)
 
@@ -99,10 +106,19 @@ def _fits(factory: Factory, text: str, kind: Kind) -> bool:
     try:
         (slot,) = target.slots(())
         original = slot.original()[0]
-        wanted = list(inspect.signature(original).parameters.values())
-        found = list(inspect.signature(factory(original), follow_wrapped=False).parameters.values())
+        made = factory(original)
     except Exception:
-        # A built-in function has no signature, and what does not resolve is said when it is applied.
+        # What does not resolve is said when it is applied.
+        return True
+    return _agree(original, made, kind)
+
+
+def _agree(original: Any, made: Any, kind: Kind) -> bool:
+    try:
+        wanted = list(inspect.signature(original).parameters.values())
+        found = list(inspect.signature(made, follow_wrapped=False).parameters.values())
+    except (TypeError, ValueError):
+        # A built-in function has no signature.
         return True
     return signature_mismatch(wanted, found, kind) is None
 

@@ -14,7 +14,7 @@ from typing import Any
 from exportcompat._drift import INSTALLED, sources_of
 from exportcompat.registry import PatchingSpec, Registry
 
-from ._foreign import as_id, as_target, ranges_declared
+from ._foreign import as_id, as_it_fits, as_target, ranges_declared
 from ._installed_sources import InstalledSources
 
 PACKAGE = "litert-torch"
@@ -44,6 +44,9 @@ class Assignment:
 def from_litert_torch(source: str = INSTALLED, *, model_type: str = "") -> Registry:
     """Return what the patches of litert-torch replace, as specs.
 
+    It is for looking at releases first of all. In a scope, a class that is made with other arguments than upstream's is
+    refused, and the report says so, as it does of a class that litert-torch makes within a function.
+
     The range of each is what litert-torch says that it works with, and the sources are compared with what is installed.
 
     Args:
@@ -72,7 +75,7 @@ def assignments(module: str, text: str) -> Iterator[Assignment]:
         text: its source.
     """
     tree = ast.parse(text)
-    own = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    own = {node.name for node in _before_the_end(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     known = {**{name: f"{module}.{name}" for name in own}, **_imported(tree)}
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         if models := _models(function):
@@ -125,7 +128,7 @@ def _target(place: ast.expr, names: dict[str, str]) -> str:
 
 
 def _before_the_end(node: Any) -> Iterator[ast.stmt]:
-    """Yield the statements of a function, but for those of a `finally`."""
+    """Yield the statements of a function or module, but for those of an `else` or `finally`."""
     for item in node.body:
         yield item
         if isinstance(item, (ast.Try, ast.With, ast.If)):
@@ -168,4 +171,4 @@ class _Named:
         if not self._path:
             raise TypeError(f"what {self.__name__} puts there is not known without running it")
         module, _, name = as_target(self._path).partition(":")
-        return reduce(getattr, name.split("."), importlib.import_module(module))
+        return as_it_fits(reduce(getattr, name.split("."), importlib.import_module(module)), original)
