@@ -21,6 +21,7 @@ from ._alignment import Aligned, align
 from ._dynamic_axes import Axes, name_axes
 from ._embedded_tokens import embedded
 from ._growing_cache import dynamic_cache
+from ._inner_model import inner_model
 from ._named_cache import named_cache
 from ._record import (
     DERIVED,
@@ -84,7 +85,8 @@ class InputObserver:
         be active at the same time. Further uses add to the stored calls.
 
         Args:
-            model: an `nn.Module`; the same one in every use. A `TextDecoder` stands for its part of a whole model.
+            model: an `nn.Module`; the same one in every use. A `TextDecoder` stands for its part of a whole model. What
+                PEFT or `torch.compile` has put around a model is left out: the calls are those of the model inside.
             store_n_calls: how many calls to store in this use.
             method_name: the method to watch.
 
@@ -92,6 +94,7 @@ class InputObserver:
             ExportCompatError: the model has no such method, another model was observed before, or (in a call) an
                 argument is of a class that is no pytree node.
         """
+        model = inner_model(model)
         self._begin(model, method_name)
         limit, watched = len(self._records) + store_n_calls, _whole(model)
         before = vars(watched).get(method_name, Parameter.empty)
