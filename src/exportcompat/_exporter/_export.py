@@ -7,7 +7,7 @@ from typing import Any
 from exportcompat._api import apply_patches
 from exportcompat._companions import check_companions
 from exportcompat._extras import require
-from exportcompat._observer import InputObserver, Inputs, is_encoder_decoder, observe
+from exportcompat._observer import InputObserver, Inputs, inner_model, is_encoder_decoder, observe
 from exportcompat._serving import Weights, check_weights, find_target
 from exportcompat._serving import serve as derive_served
 from exportcompat.registry import ExportCompatError, OnAssumption, PatchReport, Registry
@@ -45,7 +45,8 @@ def export(
     holds the first call and the later ones; see `TextDecoder`.
 
     Args:
-        model: an `nn.Module` in evaluation mode; it is as it was afterwards.
+        model: an `nn.Module` in evaluation mode; it is as it was afterwards. Of one with PEFT's adapters in its layers,
+            or one that `torch.compile` made, the model inside is exported, adapters included.
         observer_or_inputs: an `InputObserver` that has watched the model, or what `observe` takes.
         path: an `.onnx` file, or a folder, which then gets `model.onnx` and what clients read beside it. For an
             encoder-decoder it is a folder.
@@ -79,6 +80,7 @@ def export(
     _require_packages(patches.get("registry"), verify=verify)
     check_opset(opset)
     check_serve(serve, weights)
+    model = inner_model(model)
     if not isinstance(observer_or_inputs, InputObserver) and is_encoder_decoder(model, observer_or_inputs, generate):
         if serve is not None:
             raise ExportCompatError("files are derived of decoders of one file, and this is an encoder-decoder")

@@ -1,6 +1,7 @@
 """What is seen of a model while it runs: its arguments and their axes, inputs to export it with, calls to compare."""
 
 from ._dynamic_axes import PAST, SEQUENCE, TOTAL
+from ._inner_model import inner_model
 from ._observe import Inputs, Parts, is_encoder_decoder, observe, observe_encoder_decoder
 from ._observer import InputObserver
 from ._progress import Tell
@@ -17,6 +18,7 @@ __all__ = [
     "Tell",
     "first_line",
     "flatten",
+    "inner_model",
     "is_encoder_decoder",
     "observe",
     "observe_encoder_decoder",

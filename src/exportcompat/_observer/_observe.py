@@ -10,6 +10,7 @@ from exportcompat._verification import PAST_ARGUMENT
 from exportcompat.patches.toolkit.cache_names import CACHES
 from exportcompat.registry import ExportCompatError
 
+from ._inner_model import inner_model
 from ._observer import InputObserver
 
 _STEPS = 4
@@ -36,7 +37,7 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
     Raises:
         ExportCompatError: there are no inputs, or the model cannot generate, or does so without its own `forward`.
     """
-    calls = _calls(inputs)
+    calls, model = _calls(inputs), inner_model(model)
     observer = InputObserver()
     torch = require("torch", "torch")
     with observer(model, store_n_calls=max(3, 2 * len(calls))), torch.no_grad():

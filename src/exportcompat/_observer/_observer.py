@@ -21,6 +21,7 @@ from ._alignment import Aligned, align
 from ._dynamic_axes import Axes, name_axes
 from ._embedded_tokens import embedded
 from ._growing_cache import dynamic_cache
+from ._inner_model import inner_model
 from ._named_cache import named_cache
 from ._progress import Tell, telling
 from ._record import (
@@ -113,7 +114,8 @@ class InputObserver:
         be active at the same time. Further uses add to the stored calls.
 
         Args:
-            model: an `nn.Module`; the same one in every use. A `TextDecoder` stands for its part of a whole model.
+            model: an `nn.Module`; the same one in every use. A `TextDecoder` stands for its part of a whole model. What
+                PEFT or `torch.compile` has put around a model is left out: the calls are those of the model inside.
             store_n_calls: how many calls to store in this use.
             method_name: the method to watch.
 
@@ -122,6 +124,7 @@ class InputObserver:
                 argument is of a class that is no pytree node; the model is the decoder of an encoder-decoder (the
                 message has the line to write instead).
         """
+        model = inner_model(model)
         self._begin(model, method_name, store_n_calls)
         limit, watched = len(self._records) + store_n_calls, _whole(model)
         before = vars(watched).get(method_name, Parameter.empty)
