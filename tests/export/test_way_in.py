@@ -15,6 +15,8 @@ pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import _cli
 from exportcompat._cli import _export
+from exportcompat._cli._talk import Talk
+from exportcompat._exporter._steps import _telling
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.matrix.cases._encoder_models import make_clip, make_wav2vec2
 
@@ -42,6 +44,8 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ctc(folder: Path) -> Path:
     config = make_wav2vec2().model.config
+    # A second of sound is 200 steps, and not 1,600.
+    config.conv_stride = (10, 8)
     transformers.Wav2Vec2ForCTC(config).eval().save_pretrained(folder)
     return folder
 
@@ -119,6 +123,16 @@ def test_ctrl_c_leaves_nothing(run: Run, tmp_path: Path, llama: Path, monkeypatc
     status, _, messages = run("export", llama, tmp_path / "deep" / "out")
     assert (status, messages.splitlines()[-1]) == (130, "exportcompat: interrupted")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_calls_that_are_compared_are_counted() -> None:
+    talk = Talk(is_quiet=True)
+    talk("verify ...")
+    tell = _telling(talk)
+    assert callable(tell)
+    tell(3, 12)
+    assert talk.status().startswith("  verify: 3 of 12 calls, ")
+    assert _telling(print) is False
 
 
 def test_folders_without_whole_weights(run: Run, tmp_path: Path, llama: Path) -> None:

@@ -22,6 +22,19 @@ _SEARCH = {
 }
 
 
+_TYPES = (
+    *("ernie4_5", "gemma", "gemma2", "gemma3_text", "granite", "llama", "mistral", "nemotron", "olmo", "phi", "phi3"),
+    *("phi3small", "phimoe", "qwen2", "qwen3", "smollm3"),
+)
+"""Model types that onnxruntime-genai 0.18 knows as plain decoders."""
+
+_DECODER = "decoder"
+"""Its type for any other one."""
+
+_TOKENS = ("input_ids", "attention_mask", "position_ids")
+"""What it gives a decoder besides keys and values."""
+
+
 def write_configs(model: Any, path: Path, inputs: list[str], tokenizer: Any = None) -> list[Path]:
     """Write `config.json`, `generation_config.json`, the tokenizer and, for a decoder, `genai_config.json`.
 
@@ -40,12 +53,27 @@ def write_configs(model: Any, path: Path, inputs: list[str], tokenizer: Any = No
         model.generation_config.save_pretrained(path.parent)
     if tokenizer is not None:
         tokenizer.save_pretrained(path.parent)
-    cache = [name for name in inputs if name.startswith(f"{PAST_ARGUMENT}.")]
-    # onnxruntime-genai knows of keys and values, and not of states.
-    found = _genai_config(config, path.name, inputs) if cache else None
-    if found is not None and all(name.endswith((".key", ".value")) for name in cache):
+    found = _genai_config(config, path.name, inputs) if _is_for_genai(config, inputs) else None
+    if found is not None:
         (path.parent / "genai_config.json").write_text(json.dumps(found, indent=2) + "\n", "utf-8")
     return sorted(set(path.parent.iterdir()) - before)
+
+
+def _is_for_genai(config: Any, inputs: list[str]) -> bool:
+    """Say whether onnxruntime-genai can call a file: it knows of tokens, keys and values, and not of images or states.
+
+    Its positions are those of a text, `(batch, sequence)`; a model with rows for time, height and width has others.
+    """
+    cache = [name for name in inputs if name.startswith(f"{PAST_ARGUMENT}.")]
+    text = _text_config(config)
+    rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
+    others = [name for name in inputs if name not in cache and name not in _TOKENS]
+    is_plain = all(name.endswith((".key", ".value")) for name in cache)
+    return bool(cache) and is_plain and not others and "input_ids" in inputs and "mrope_section" not in rope
+
+
+def _text_config(config: Any) -> Any:
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
 def _genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, Any] | None:
@@ -65,7 +93,7 @@ def _genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, An
 
 def genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, Any]:
     """Return the configuration of onnxruntime-genai for a decoder with keys and values of one size."""
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    text = _text_config(config)
     length = int(getattr(text, "max_position_embeddings", None) or 2048)
     model = {
         "bos_token_id": _token(text, "bos_token_id", 0),
@@ -73,7 +101,7 @@ def genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, Any
         "pad_token_id": _token(text, "pad_token_id", _token(text, "eos_token_id", 0)),
         "context_length": length,
         "decoder": _decoder(text, filename, inputs),
-        "type": text.model_type,
+        "type": text.model_type if text.model_type in _TYPES else _DECODER,
         "vocab_size": int(text.vocab_size),
     }
     return {"model": model, "search": {**_SEARCH, "max_length": length}}
