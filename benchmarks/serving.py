@@ -139,7 +139,7 @@ def transformers_file(model: Any, folder: Path) -> Path:
         "input_ids": torch.full((2, 3), 7), "attention_mask": torch.ones(2, 7, dtype=torch.int64),
         "position_ids": torch.arange(4, 7)[None].expand(2, 3), "past_key_values": cache,
     }  # fmt: skip
-    found = OnnxExporter().export_program(model, inputs, OnnxConfig(dynamic=True, ort_fusions="cpu"))
+    found: Any = OnnxExporter().export_program(model, inputs, OnnxConfig(dynamic=True, ort_fusions="cpu"))
     made = found[0] if isinstance(found, tuple) else found
     ir.save(getattr(made, "model", made), folder / "transformers.onnx")
     return folder / "transformers.onnx"
