@@ -139,7 +139,7 @@ def transformers_file(model: Any, folder: Path) -> Path:
         "input_ids": torch.full((2, 3), 7), "attention_mask": torch.ones(2, 7, dtype=torch.int64),
         "position_ids": torch.arange(4, 7)[None].expand(2, 3), "past_key_values": cache,
     }  # fmt: skip
-    found = OnnxExporter().export_program(model, inputs, OnnxConfig(dynamic=True, ort_fusions="cpu"))
+    found: Any = OnnxExporter().export_program(model, inputs, OnnxConfig(dynamic=True, ort_fusions="cpu"))
     made = found[0] if isinstance(found, tuple) else found
     ir.save(getattr(made, "model", made), folder / "transformers.onnx")
     return folder / "transformers.onnx"
@@ -234,7 +234,7 @@ def draw(found: Mapping[str, Mapping[str, float]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     base = found[PLAIN]
-    figure, axes = plt.subplots(figsize=(9, 4.5))
+    figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
     width = 0.8 / len(found)
     for index, (name, row) in enumerate(found.items()):
         heights = [1.0 if name == PLAIN else row.get(key, 0.0) for key in base]
@@ -243,7 +243,6 @@ def draw(found: Mapping[str, Mapping[str, float]], path: Path) -> None:
     axes.set_xticks([place + 0.4 for place in range(len(base))], list(base))
     axes.set_ylabel("CPU time by that of the plain file")
     axes.legend(fontsize=7)
-    figure.tight_layout()
     figure.savefig(path, dpi=110)
 
 
