@@ -12,6 +12,7 @@ from exportcompat._exporter._client_configs import _genai_config
 from exportcompat._exporter._steps import cast_inputs
 from exportcompat._observer._embedded_tokens import embedded, embeddings_of
 from exportcompat._observer._record import Part, Record
+from exportcompat._sample_inputs._made_inputs import sound
 
 
 def test_floats_are_cast_and_integers_are_not() -> None:
@@ -66,3 +67,37 @@ def test_calls_with_tokens_alone_stay_as_they_are() -> None:
 def test_a_configuration_that_differs_by_layer_gets_no_genai_config(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"genai_config.json is not written.*num_attention_heads.*optimum instead"):
         assert _genai_config(SimpleNamespace(model_type="mixed"), "model.onnx", []) is None
+
+
+class Listener:
+    """A model of sounds with a configuration."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.config = SimpleNamespace(**{name: Inner(**fields) for name, fields in parts.items()})
+
+    def forward(self, input_features: Any, input_features_mask: Any = None) -> None:
+        """Take sounds and what of them is there."""
+
+
+class Inner(SimpleNamespace):
+    """A configuration in another one."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return vars(self)
+
+
+@pytest.mark.parametrize(
+    ("parts", "shape", "frames"),
+    [
+        # Whisper and its kin have the features first, and twice as many moments as positions.
+        ({"audio_config": {"num_mel_bins": 8, "max_source_positions": 5}}, (2, 8, 10), 10),
+        ({"encoder_config": {"input_dim": 16}}, (2, 100, 16), 100),
+        ({"encoder": {"feature_size": 6, "max_length": 40}}, (2, 40, 6), 40),
+    ],
+)
+def test_sounds_are_as_the_nested_configuration_says(
+    parts: dict[str, dict[str, int]], shape: tuple[int, ...], frames: int
+) -> None:
+    (made,) = sound(Listener(**parts))
+    assert tuple(made["input_features"].shape) == shape
+    assert tuple(made["input_features_mask"].shape) == (2, frames)

@@ -15,6 +15,7 @@ from exportcompat._observer._text_only_decoder import TextOnlyDecoder
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.patches.multimodal._feature_merge import patch_feature_merge, placed
+from exportcompat.patches.toolkit.wrapping import changed
 
 STORED = 3
 Module: Any = torch.nn.Module
@@ -124,7 +125,7 @@ def test_no_first_image_is_looked_at_where_there_may_be_none() -> None:
         return pixels[real_images_inds]
 
     def forward(self: Any, pixels: Any) -> Any:
-        return patch_feature_merge(kept)(self, pixels)
+        return changed(patch_feature_merge, kept)(self, pixels)
 
     model = type("Model", (torch.nn.Module,), {"forward": forward})()
     images = {0: torch.export.Dim("images", min=0, max=8)}

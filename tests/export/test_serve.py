@@ -79,6 +79,7 @@ def negated(model: Any) -> int:
 
 
 def test_weights_without_a_target_and_unknown_targets_are_refused_first(tmp_path: Path) -> None:
+    options: Any
     for options, message in (({"weights": "int4"}, "name its runtime too"), ({"serve": "tpu"}, "is not known")):
         with pytest.raises(ExportCompatError, match=message):
             export(torch.nn.Linear(2, 2), {}, tmp_path, **options)
