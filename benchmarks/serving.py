@@ -141,7 +141,8 @@ def transformers_file(model: Any, folder: Path) -> Path:
     }  # fmt: skip
     found: Any = OnnxExporter().export_program(model, inputs, OnnxConfig(dynamic=True, ort_fusions="cpu"))
     made = found[0] if isinstance(found, tuple) else found
-    ir.save(getattr(made, "model", made), folder / "transformers.onnx")
+    program: Any = getattr(made, "model", made)
+    ir.save(program, folder / "transformers.onnx")
     return folder / "transformers.onnx"
 
 

@@ -11,8 +11,10 @@ torch = pytest.importorskip("torch", reason="models are modules of torch")
 from exportcompat import ExportCompatError
 from exportcompat._observer import InputObserver, inner_model
 
+Module: Any = torch.nn.Module
 
-class PeftModel(torch.nn.Module):
+
+class PeftModel(Module):
     """What PEFT puts around a model, as far as an export meets it."""
 
     def __init__(self, base: Any, *, is_prompt_learning: bool = False) -> None:

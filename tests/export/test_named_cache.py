@@ -12,6 +12,8 @@ from exportcompat._observer import InputObserver
 from exportcompat._observer._named_cache import named_cache
 from exportcompat._observer._replay import _without_cache
 
+Module: Any = torch.nn.Module
+
 
 class Old:
     """Code of a checkpoint that follows transformers 4.40."""
@@ -48,7 +50,7 @@ def test_the_name_of_today_is_left_alone() -> None:
         pass
 
 
-class Counting(torch.nn.Module):
+class Counting(Module):
     """A model whose calls have a token more each time."""
 
     def forward(self, input_ids: Any, past_key_values: Any = None) -> Any:

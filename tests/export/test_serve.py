@@ -14,6 +14,7 @@ from exportcompat import ExportCompatError, apply_patches, export
 from exportcompat._exporter._opset import default_opset
 from exportcompat._observer import InputObserver, observe
 from exportcompat._serving import _serve, serve
+from exportcompat._serving._targets import Derivation, Target
 from exportcompat._serving._timing import Ratio
 from exportcompat._verification import Contract, OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
@@ -60,9 +61,9 @@ def test_what_is_wrong_or_no_faster_is_not_written(
     ratio: float, reason: str, plain: tuple[Path, InputObserver], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path, observer = plain
-    wrong = _serve.Derivation("broken", negated, Contract())
+    wrong = Derivation("broken", negated, Contract())
     monkeypatch.setattr(_serve, "compare_times", timed(ratio))
-    monkeypatch.setattr(_serve, "find_target", lambda *_, **__: _serve.Target("cpu", "", (wrong,)))
+    monkeypatch.setattr(_serve, "find_target", lambda *_, **__: Target("cpu", "", (wrong,)))
     made = serve(path, observer, "cpu", output=tmp_path / "derived.onnx")
     assert made.path is None and reason in str(made) and not list(tmp_path.iterdir())
 
