@@ -14,7 +14,7 @@ from exportcompat._observer import InputObserver, inner_model
 Module: Any = torch.nn.Module
 
 
-class PeftModel(Module):
+class PeftModel(Module):  # type: ignore[misc,unused-ignore]
     """What PEFT puts around a model, as far as an export meets it."""
 
     def __init__(self, base: Any, *, is_prompt_learning: bool = False) -> None:
