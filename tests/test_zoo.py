@@ -131,7 +131,7 @@ def test_the_page_counts_by_task_and_lists_what_is_not_right(tmp_path: Path) -> 
         row("fill-mask/b", "not built", "no such | thing"),
         row("ctc/c", "wrong", "1 of 2 calls: off by 3", "right"),
     ]
-    path = tmp_path / "transformers-5.24.0-torch-2.13.0+cpu.jsonl"
+    path = tmp_path / "transformers-5.24.0-torch-2.13.0.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     write_page(tmp_path, tmp_path / "zoo.md")
     text = (tmp_path / "zoo.md").read_text("utf-8")

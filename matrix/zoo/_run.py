@@ -41,7 +41,9 @@ def run_zoo(arguments: argparse.Namespace) -> int:
 
 def results_file(folder: Path) -> Path:
     """Return the file of the installed transformers and torch."""
-    return folder / f"transformers-{installed_version('transformers')}-torch-{installed_version('torch')}.jsonl"
+    # A build of torch for another device is the same release.
+    versions = [(name, str(installed_version(name)).partition("+")[0]) for name in ("transformers", "torch")]
+    return folder / f"{'-'.join(part for pair in versions for part in pair)}.jsonl"
 
 
 def read_results(path: Path) -> dict[str, dict[str, Any]]:
