@@ -27,7 +27,7 @@ class PatchingSpec:
             `"pkg.mod:function"` and `"pkg.mod:Class.method"` (an attribute), `"pkg.mod:MAPPING[key]"` (a mapping
             item), `"pytree(pkg.mod:Class)"` (a pytree node), `"decorated(pkg.mod:decorator)"` (every method that
             the decorator made, in any module that imported the decorator by name), `"imported(pkg.mod:function)"`
-            (the function in every module that imported it by name), `"mentioning(pkg:name)"` (every method of the
+            (the function in every module that imported it by name), `"methods_using(pkg:name)"` (every method of the
             package whose code has the name). A function, method or class may stand for its name, and so may an owner
             with an attribute, such as `(torch, "where")`.
         replacement: `"pkg.mod:factory"`; `factory(original)` returns what to put in place. For a pytree node

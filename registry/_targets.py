@@ -21,7 +21,7 @@ _FORMS = {
     "pytree": re.compile(rf"pytree\((?P<module>{_DOTTED}):(?P<name>{_DOTTED})\)"),
     "decorated": re.compile(rf"decorated\((?P<module>{_DOTTED}):(?P<name>[A-Za-z_]\w*)\)"),
     "imported": re.compile(rf"imported\((?P<module>{_DOTTED}):(?P<name>[A-Za-z_]\w*)\)"),
-    "mentioning": re.compile(r"mentioning\((?P<module>[A-Za-z_]\w*):(?P<name>[A-Za-z_]\w*)\)"),
+    "methods_using": re.compile(r"methods_using\((?P<module>[A-Za-z_]\w*):(?P<name>[A-Za-z_]\w*)\)"),
 }
 
 
@@ -250,8 +250,8 @@ class ImportedTarget(Target):
 
 
 @dataclass(frozen=True)
-class MentioningTarget(Target):
-    """`mentioning(package:name)`: every method of the package's classes whose code has the name.
+class UsingTarget(Target):
+    """`methods_using(package:name)`: every method of the package's classes whose code has the name.
 
     The name is a local variable, an attribute or a global of the code itself; what the method calls does not count. It
     is for code that upstream has copied from model to model, so that nothing but its wording holds it together. A
@@ -298,7 +298,7 @@ def parse_target(text: str, spec_id: str) -> Target:
     raise SpecError(
         f"spec {spec_id!r}: target {text!r} has no known form; write 'pkg.mod:Class.method', 'pkg.mod:function', "
         "'pkg.mod:MAPPING[key]', 'pytree(pkg.mod:Class)', 'decorated(pkg.mod:decorator)', "
-        "'imported(pkg.mod:function)' or 'mentioning(pkg:name)'"
+        "'imported(pkg.mod:function)' or 'methods_using(pkg:name)'"
     )
 
 
@@ -313,7 +313,7 @@ _CLASSES: dict[str, type[Any]] = {
     "pytree": PytreeTarget,
     "decorated": DecoratedTarget,
     "imported": ImportedTarget,
-    "mentioning": MentioningTarget,
+    "methods_using": UsingTarget,
 }
 
 

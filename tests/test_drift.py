@@ -167,7 +167,7 @@ def test_a_new_occurrence_of_a_defect_is_named_once(tmp_path: Path, lock: Finger
 def test_a_spec_that_goes_by_a_name_is_gone_with_most_of_its_modules(tmp_path: Path, left: int, state: str) -> None:
     named = PatchingSpec(
         id="named",
-        targets=("mentioning(transformers:wanted)",),
+        targets=("methods_using(transformers:wanted)",),
         replacement="exportcompat.patches.attention.alibi_slice:patch_mpt_attention",
         requires=("transformers>=5.0",),
         reason="-",

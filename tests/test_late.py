@@ -236,7 +236,7 @@ def test_methods_that_mention_a_name(write: Write, make_spec: MakeSpec) -> None:
     text = "class User:\n    def forward(self):\n        wanted = 1\n        return wanted\n"
     write(**{"mentionpkg/__init__": "", "mentionpkg/early": text, "mentionpkg/late": text})
     load("mentionpkg.early")
-    with apply_patches(registry=Registry([make_spec("mentioning(mentionpkg:wanted)")])) as report:
+    with apply_patches(registry=Registry([make_spec("methods_using(mentionpkg:wanted)")])) as report:
         users = [load("mentionpkg.early"), load("mentionpkg.late")]
         assert [user.User().forward() for user in users] == [("patched", 1)] * 2
         assert (report.skipped, report.pending) == ({}, {})
@@ -250,7 +250,7 @@ def test_a_place_that_a_spec_names_is_left_to_it(write: Write, make_spec: MakeSp
     for name in loaded:
         load(name)
     # The one that looks for a name comes first, and leaves the place all the same.
-    spread = make_spec("mentioning(mentionpkg:wanted)", id="a-spread")
+    spread = make_spec("methods_using(mentionpkg:wanted)", id="a-spread")
     named = make_spec("mentionpkg.early:User.forward", id="b-named")
     with apply_patches(registry=Registry([spread, named])) as report:
         users = [load("mentionpkg.early"), load("mentionpkg.late")]
@@ -265,8 +265,8 @@ SHARED = "class User:\n    def forward(self):\n        first = second = 1\n     
 
 def sharing(make_spec: MakeSpec, **fields: Any) -> Registry:
     """Return two specs that both find `User.forward`, by a word each; `fields` are those of the second."""
-    first = make_spec("mentioning(sharedpkg:first)", id="a-first")
-    return Registry([first, make_spec("mentioning(sharedpkg:second)", id="b-second", **fields)])
+    first = make_spec("methods_using(sharedpkg:first)", id="a-first")
+    return Registry([first, make_spec("methods_using(sharedpkg:second)", id="b-second", **fields)])
 
 
 @pytest.mark.parametrize("loaded", [(), ("sharedpkg.user",)])

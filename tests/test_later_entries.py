@@ -59,7 +59,7 @@ def registry(user: Any, make_spec: MakeSpec) -> Registry:
         "fakepkg:LEVELS[item]",
         "imported(fakepkg:f)",
         "decorated(fakepkg:loud)",
-        "mentioning(fakepkg:wanted)",
+        "methods_using(fakepkg:wanted)",
     )
     return Registry([make_spec(target, id=f"spec-{index}") for index, target in enumerate(targets)])
 
@@ -191,7 +191,7 @@ def decorate_another(pkg: Any, user: Any) -> None:
     user.Decorated.whisper = loud(lambda self: "other")
 
 
-def replace_mentioning_class(pkg: Any, user: Any) -> None:
+def replace_class_with_methods(pkg: Any, user: Any) -> None:
     def f(self: Any) -> str:
         wanted = "other"
         return wanted[:]
@@ -215,7 +215,7 @@ CHANGES: list[tuple[Callable[[Any, Any], None], dict[int, Any]]] = [
     (rebind_imported, {4: "other"}),
     (rebind_decorated, {5: ("patched", "other")}),
     (decorate_another, {6: ("patched", "other")}),
-    (replace_mentioning_class, {7: ("patched", "other")}),
+    (replace_class_with_methods, {7: ("patched", "other")}),
     (replace_module, {4: "other"}),
 ]
 

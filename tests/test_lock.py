@@ -23,7 +23,7 @@ BESIDE = {"texts", "seen", "signatures", "occurrences"}
 def test_every_target_of_every_spec_was_proved_somewhere() -> None:
     # What is found by a word that upstream has copied has no single source.
     texts = {text for spec in default_registry() for text in spec.targets}
-    targets = {text for text in texts if not text.startswith("mentioning(")}
+    targets = {text for text in texts if not text.startswith("methods_using(")}
     assert targets == LOCK.keys() - BESIDE
     assert all(releases for target in targets for releases in LOCK[target].values())
 
@@ -46,7 +46,12 @@ def test_every_target_is_there_in_every_release_of_its_range(package: str) -> No
         for target in (item for item in spec.places if item.package == package):
             has = {text for spans in LOCK["seen"].get(target.text, {}).values() for text in _within(package, spans)}
             wanted = {text for text in releases(package) if for_version([spec], package, text)}
-            assert target.text.startswith("mentioning(") or wanted <= has, (spec.id, target.text, sorted(wanted - has))
+            is_word = target.text.startswith("methods_using(")
+            assert is_word or wanted <= has, (
+                spec.id,
+                target.text,
+                sorted(wanted - has),
+            )
 
 
 def _within(package: str, spans: Sequence[str]) -> list[str]:
@@ -71,7 +76,7 @@ def _has_unproved(spec: PatchingSpec) -> bool:
     """Say whether some release in the range of a spec has a source that was not proved."""
     # Of a companion only the release that is installed is looked at.
     targets = [item for item in spec.places if item.package in ("torch", "transformers")]
-    targets = [item for item in targets if not item.text.startswith("mentioning(")]
+    targets = [item for item in targets if not item.text.startswith("methods_using(")]
     return any(
         name not in LOCK[target.text] and any(for_version([spec], target.package, text) for text in inside)
         for target in targets

@@ -30,7 +30,7 @@ FORMS = [
     ("pytree(pkg.mod:Class)", "PytreeTarget", "pkg.mod", "Class"),
     ("decorated(pkg.mod:decorator)", "DecoratedTarget", "pkg.mod", "decorator"),
     ("imported(pkg.mod:function)", "ImportedTarget", "pkg.mod", "function"),
-    ("mentioning(pkg:name)", "MentioningTarget", "pkg", "name"),
+    ("methods_using(pkg:name)", "UsingTarget", "pkg", "name"),
 ]
 
 
@@ -44,7 +44,7 @@ def test_forms(text: str, form: str, module: str, name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "pkg", "pkg.mod", "pkg:", ":f", "pkg:f()", "pkg:T[]", "pkg:T[a][b]", "pkg:1f", "pytree(pkg)", "node(pkg:C)",
-     "decorated(pkg:C.method)", "mentioning(pkg.mod:name)", "mentioning(name)", " pkg:f", "pkg:f\n"],
+     "decorated(pkg:C.method)", "methods_using(pkg.mod:name)", "methods_using(name)", " pkg:f", "pkg:f\n"],
 )  # fmt: skip
 def test_no_known_form(text: str) -> None:
     with pytest.raises(SpecError) as caught:
@@ -261,7 +261,7 @@ def test_imported_is_found_where_it_is_patched_already(make_module: Callable[...
 
 
 @pytest.fixture
-def mentioning(make_module: Callable[..., ModuleType]) -> ModuleType:
+def methods_using(make_module: Callable[..., ModuleType]) -> ModuleType:
     """Return a module of a package whose classes mention a name in several ways, or do not."""
 
     def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -295,30 +295,30 @@ def mentioning(make_module: Callable[..., ModuleType]) -> ModuleType:
     return make_module("fakepkg.users", Local=Local, Alias=Local, Attribute=Attribute, Heir=Heir)
 
 
-def test_mentioning_finds_local_variables_and_attributes(mentioning: ModuleType) -> None:
-    target = parse_target("mentioning(fakepkg:wanted)", "fake-spec")
+def test_methods_using_finds_local_variables_and_attributes(methods_using: ModuleType) -> None:
+    target = parse_target("methods_using(fakepkg:wanted)", "fake-spec")
     for _ in range(2):
         slots = target.slots(list(sys.modules.values()))
-        assert [slot.owner for slot in slots] == [mentioning.Local, mentioning.Attribute]
+        assert [slot.owner for slot in slots] == [methods_using.Local, methods_using.Attribute]
     assert target.is_spread
     assert target.source() is None
 
 
-def test_mentioning_covers_the_code_of_checkpoints(mentioning: ModuleType) -> None:
+def test_methods_using_covers_the_code_of_checkpoints(methods_using: ModuleType) -> None:
     remote = sys.modules["fakepkg_modules.remote"]
     remote.Local.__module__ = "fakepkg_modules.remote"
-    slots = parse_target("mentioning(fakepkg:wanted)", "fake-spec").slots([remote, sys.modules["fakepkgs.users"]])
+    slots = parse_target("methods_using(fakepkg:wanted)", "fake-spec").slots([remote, sys.modules["fakepkgs.users"]])
     assert [slot.label.partition(":")[0] for slot in slots] == ["fakepkg_modules.remote"]
 
 
-def test_mentioning_sees_what_a_module_has_added_by_its_end(mentioning: ModuleType) -> None:
-    target = parse_target("mentioning(fakepkg:wanted)", "fake-spec")
-    added = mentioning.Attribute
-    mentioning.__spec__ = SimpleNamespace(_initializing=True)  # type: ignore[assignment]
-    del mentioning.Attribute
-    assert len(target.slots([mentioning])) == 1
-    mentioning.Attribute, mentioning.__spec__ = added, None  # type: ignore[attr-defined]
-    assert len(target.slots([mentioning])) == 2
+def test_methods_using_sees_what_a_module_has_added_by_its_end(methods_using: ModuleType) -> None:
+    target = parse_target("methods_using(fakepkg:wanted)", "fake-spec")
+    added = methods_using.Attribute
+    methods_using.__spec__ = SimpleNamespace(_initializing=True)  # type: ignore[assignment]
+    del methods_using.Attribute
+    assert len(target.slots([methods_using])) == 1
+    methods_using.Attribute, methods_using.__spec__ = added, None  # type: ignore[attr-defined]
+    assert len(target.slots([methods_using])) == 2
 
 
 @pytest.mark.parametrize("exclude", [(), ("named",)])
@@ -333,7 +333,7 @@ def test_a_place_that_another_spec_names_is_left_to_it(
     methods = {name: FunctionType(method.__code__, globals()) for name in functions}
     users = type("Users", (), {"__module__": "fakepkg.users", **methods})
     make_module("fakepkg.users", Users=users)
-    specs = [make_spec("mentioning(fakepkg:wanted)", id="spread"), make_spec("fakepkg.users:Users.f", id="named")]
+    specs = [make_spec("methods_using(fakepkg:wanted)", id="spread"), make_spec("fakepkg.users:Users.f", id="named")]
     with apply_patches(registry=Registry(specs), exclude=exclude) as report:
         changed = [name for name in functions if getattr(users, name) is not methods[name]]
     assert changed == [name for name in functions if not exclude or name == "g"]
@@ -359,8 +359,8 @@ def test_a_place_for_which_a_factory_returns_the_original_is_free(
     Users.__module__ = "fakepkg.users"
     make_module("fakepkg.users", Users=Users)
     specs = {
-        "choosy": make_spec("mentioning(fakepkg:wanted)", id="choosy", replacement="fakefactories:choosy"),
-        "other": make_spec("mentioning(fakepkg:also)", id="other"),
+        "choosy": make_spec("methods_using(fakepkg:wanted)", id="choosy", replacement="fakefactories:choosy"),
+        "other": make_spec("methods_using(fakepkg:also)", id="other"),
     }
     with apply_patches(registry=Registry([specs[name] for name in order])) as report:
         results: list[Any] = [Users().f(), Users().g()]

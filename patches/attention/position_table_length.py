@@ -50,7 +50,7 @@ SPECS = variants(
     {
         "id": "position-table-length",
         "targets": tuple(
-            f"mentioning(transformers:{name})" for name in ("make_weights", "make_weight", "get_embedding")
+            f"methods_using(transformers:{name})" for name in ("make_weights", "make_weight", "get_embedding")
         ),
         "replacement": f"{__name__}:patch_forward",
         "reason": "A table of positions is as long as the sample needs: no result beyond it, where eager lengthens it.",

@@ -128,7 +128,7 @@ SPECS = (
     PatchingSpec(
         id="rotary-frequencies",
         # Each model has a copy of the method; those of Phi3 to 4.47 have classes for longrope.
-        targets=("mentioning(transformers:_dynamic_frequency_update)", "mentioning(transformers:ext_factors)"),
+        targets=("methods_using(transformers:_dynamic_frequency_update)", "methods_using(transformers:ext_factors)"),
         replacement=_ANSWERS,
         requires=("transformers>=4.44,<4.51", "torch>=2.6"),
         reason=_REASON,

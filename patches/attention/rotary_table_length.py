@@ -35,7 +35,7 @@ def patch_rotary_table(original: Callable[..., Any]) -> Callable[..., Any] | Unc
 SPECS = (
     PatchingSpec(
         id="rotary-table-length",
-        targets=("mentioning(transformers:_set_cos_sin_cache)",),
+        targets=("methods_using(transformers:_set_cos_sin_cache)",),
         replacement=f"{__name__}:patch_rotary_table",
         requires=("transformers>=4.44,<4.48", "torch>=2.6,<2.13"),
         reason="A table of cosines is as long as the sample needs: wrong, or no result, for longer calls.",

@@ -53,7 +53,7 @@ def _windowed(mask: Any, positions: Any, window: int) -> Any:
 SPECS = (
     PatchingSpec(
         id="sliding-mask-positions",
-        targets=("mentioning(transformers:sliding_window_mask)",),
+        targets=("methods_using(transformers:sliding_window_mask)",),
         replacement=f"{__name__}:patch_sliding_decoder_layer",
         requires=("transformers>=4.44,<4.53", "torch>=2.6"),
         reason="The mask of a window is cut to the length of another cache: no result, or wrong, beyond the window.",

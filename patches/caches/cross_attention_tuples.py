@@ -65,7 +65,7 @@ def _spec(releases: str, local: tuple[str, ...], source: str, *proofs: str) -> P
     return PatchingSpec(
         id="cross-attention-tuples",
         # Nothing but its wording holds this code together: some twenty models have copies of it.
-        targets=tuple(f"mentioning(transformers:{name})" for name in local),
+        targets=tuple(f"methods_using(transformers:{name})" for name in local),
         replacement=f"{__name__}:patch_cross_attention",
         requires=(f"transformers{releases}", "torch>=2.6"),
         reason="Whether cross-attention is in a cache of tuples is an if on two lengths: two graphs for one decoder.",

@@ -19,7 +19,7 @@ _SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/
 
 
 _COPIES = tuple(
-    f"mentioning(transformers:{name})"
+    f"methods_using(transformers:{name})"
     for name in ("expert_hit", "expert_hitted", "token_indices", "token_list", "top_x")
 )
 _LOOPS = tuple(

@@ -37,7 +37,7 @@ _WORDS = (
 SPECS = (
     PatchingSpec(
         id="feature-merge",
-        targets=tuple(f"mentioning(transformers:{word})" for word in _WORDS),
+        targets=tuple(f"methods_using(transformers:{word})" for word in _WORDS),
         replacement="exportcompat.patches.multimodal._feature_merge:patch_feature_merge",
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="Features are split, counted and put into a text by questions on data: no graph, or one with images.",

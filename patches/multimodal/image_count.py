@@ -50,7 +50,7 @@ _QWEN2 = tuple(f"transformers.models.qwen2_vl.modeling_qwen2_vl:Qwen2VLModel.{na
 _QWEN25 = tuple(f"transformers.models.qwen2_5_vl.modeling_qwen2_5_vl:Qwen2_5_VLModel.{name}" for name in _NAMES)
 # Its method for videos calls the one for images.
 _QWEN3 = ("transformers.models.qwen3_vl.modeling_qwen3_vl:Qwen3VLModel.get_image_features",)
-_COPIES = "mentioning(transformers:image_grid_thw)"
+_COPIES = "methods_using(transformers:image_grid_thw)"
 _SOURCE = (
     "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py"
 )

@@ -13,7 +13,7 @@ from exportcompat.patches.toolkit.records import source, variants
 SPECS = variants(
     {
         "id": "eos-pooling",
-        "targets": ("mentioning(transformers:eos_mask)",),
+        "targets": ("methods_using(transformers:eos_mask)",),
         "replacement": "exportcompat.patches.single_models._eos_pooling:patch_eos_pooling_head",
         "reason": "Whether all texts have as many ends depends on data: classifiers with a decoder have no graph.",
         "upstream": (source("models/bart/modeling_bart.py", "v4.57.6"),),

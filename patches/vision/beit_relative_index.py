@@ -49,7 +49,7 @@ SPECS = (
     PatchingSpec(
         id="beit-relative-index",
         # By the word, because `torch-int-sizes` finds the same methods by another one.
-        targets=("mentioning(transformers:relative_position_indices)",),
+        targets=("methods_using(transformers:relative_position_indices)",),
         replacement=f"{__name__}:patch_relative_position_bias",
         requires=("transformers>=4.45,<4.49", "torch>=2.6"),
         reason="BEiT looks up an index by sizes, and finds that of an earlier call: a graph for images of one size.",

@@ -34,7 +34,7 @@ def patch_glm4v_embeddings(original: Callable[..., Any]) -> Callable[..., Any] |
 SPECS = (
     PatchingSpec(
         id="glm4v-image-lengths",
-        targets=("mentioning(transformers:orig_size_sq)",),
+        targets=("methods_using(transformers:orig_size_sq)",),
         replacement=f"{__name__}:patch_glm4v_embeddings",
         requires=("transformers>=5.9", "torch>=2.6"),
         reason="Embeddings count patches by the ends of frames, which a graph has once for each patch: it stops.",

@@ -83,7 +83,7 @@ def _run(embeddings: Any, original: Callable[..., Any], masks: Any) -> Any:
 SPECS = (
     PatchingSpec(
         id="idefics-patch-positions",
-        targets=("mentioning(transformers:bucket_coords_h)",),
+        targets=("methods_using(transformers:bucket_coords_h)",),
         replacement=f"{__name__}:patch_idefics_embeddings",
         requires=("transformers>=4.44,<5.0", "torch>=2.6"),
         reason="The positions of patches are made in a loop over images, of sizes that are data: no graph.",

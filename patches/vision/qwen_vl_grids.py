@@ -48,7 +48,7 @@ def _functions(*more: str) -> tuple[str, ...]:
     towers = (f"{_TOWERS[model]}.forward" for model in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl"))
     return (
         *towers,
-        *(f"mentioning(transformers:{name})" for name in names),
+        *(f"methods_using(transformers:{name})" for name in names),
         *(f"imported({_UTILS}:{name})" for name in names),
     )
 

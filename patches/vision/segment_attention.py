@@ -41,7 +41,7 @@ _PROOFS = ("qwen2_5_vl_vision", "qwen2_vl_vision")
 _OLD2 = (f"{_QWEN2}:VisionAttention.forward", f"{_QWEN2}:VisionSdpaAttention.forward")
 _OLD25 = (f"{_QWEN25}:Qwen2_5_VLVisionAttention.forward", f"{_QWEN25}:Qwen2_5_VLVisionSdpaAttention.forward")
 _TWO = (_OLD2[0], _OLD25[0])
-_COPIES = "mentioning(transformers:splits)"
+_COPIES = "methods_using(transformers:splits)"
 _THREE = (*_TWO, f"{_QWEN3}:Qwen3VLVisionAttention.forward", _COPIES)
 
 SPECS = (

@@ -119,7 +119,7 @@ def _shifting(layer: Any, size: Any) -> Iterator[None]:
 SPECS = (
     PatchingSpec(
         id="swin-window-padding",
-        targets=("mentioning(transformers:maybe_pad)",),
+        targets=("methods_using(transformers:maybe_pad)",),
         replacement=f"{__name__}:patch_maybe_pad",
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="Swin and its kin pad images, and shift windows, by the traced size: other sizes stop or are wrong.",
