@@ -198,3 +198,16 @@ def make_spec() -> Callable[..., PatchingSpec]:
 def snapshot() -> type[Snapshot]:
     """Return the class of snapshots of namespaces."""
     return Snapshot
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs the command and returns its status, its results and its messages."""
+    from exportcompat import _cli
+
+    def run(*arguments: Any) -> tuple[int, str, str]:
+        status = _cli.main(list(map(str, arguments)))
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
 _ROPE = "transformers.modeling_rope_utils"
 _SWITCHED = ("dynamic", "longrope")
@@ -119,70 +119,51 @@ def _set(module: Any, name: str, value: Any) -> Iterator[None]:
 
 
 _REASON = "Rotary frequencies are chosen by an if on the length: no graph, or one that keeps the sample's branch."
-_UPSTREAM = "https://github.com/huggingface/transformers/blob/{}/src/transformers/modeling_rope_utils.py"
-
-_ANSWERS = "exportcompat.patches.attention._rotary_both_branches:patch_rotary_forward"
+_NTK_REASON = "Dynamic NTK frequencies are chosen by an if on the length: no graph. longrope is mended upstream."
+_SOURCE, _TAGS = "modeling_rope_utils.py", ("v4.53.3", "v4.57.6", "v5.20.2", "v5.23.0")
+_BOTH_BRANCHES = "exportcompat.patches.attention._rotary_both_branches:patch_rotary_forward"
 _ISSUE = "https://github.com/pytorch/pytorch/issues/163791"
+_LAST = [(source(_SOURCE, tag), _ISSUE) for tag in _TAGS]
+_DEFECT_4 = (r"\(self, position_ids, device\)", r"register_buffer\('inv_freq'")
+_LAYERED = f"{__name__}:patch_layered_rope_forward"
 
-SPECS = (
-    PatchingSpec(
-        id="rotary-frequencies",
-        # Each model has a copy of the method; those of Phi3 to 4.47 have classes for longrope.
-        targets=("methods_using(transformers:_dynamic_frequency_update)", "methods_using(transformers:ext_factors)"),
-        replacement=_ANSWERS,
-        requires=("transformers>=4.44,<4.51", "torch>=2.6"),
-        reason=_REASON,
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v4.48.3/src/transformers/models/phi3/modeling_phi3.py",
-            _ISSUE,
-        ),
-        proofs=("phi3_longrope", "llama_dynamic"),
-        kind="wrap",
-    ),
-    PatchingSpec(
-        id="rotary-frequencies",
-        targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
-        replacement=_ANSWERS,
-        requires=("transformers>=4.51,<4.54", "torch>=2.6"),
-        defect=(r"\(self, position_ids, device\)", r"register_buffer\('inv_freq'"),
-        reason=_REASON,
-        upstream=(_UPSTREAM.format("v4.53.3"), _ISSUE),
-        proofs=("phi3_longrope", "llama_dynamic"),
-        kind="wrap",
-    ),
-    PatchingSpec(
-        id="rotary-frequencies",
-        targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
-        replacement=f"{__name__}:patch_rope_forward",
-        requires=("transformers>=4.54,<5.0", "torch>=2.6"),
-        defect=(r"\(self, position_ids, device\)", r"register_buffer\('inv_freq'"),
-        reason=_REASON,
-        upstream=(_UPSTREAM.format("v4.57.6"), _ISSUE),
-        proofs=("phi3_longrope", "llama_dynamic"),
-        kind="wrap",
-    ),
-    PatchingSpec(
-        id="rotary-frequencies",
-        targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
-        replacement=f"{__name__}:patch_layered_rope_forward",
-        requires=("transformers>=5.0,<5.21", "torch>=2.6"),
-        defect=(r"layer_type", r"if seq_len > original_max_position_embeddings"),
-        reason=_REASON,
-        upstream=(_UPSTREAM.format("v5.20.2"), _ISSUE),
-        proofs=("phi3_longrope", "llama_dynamic"),
-        kind="wrap",
-    ),
-    PatchingSpec(
-        id="rotary-frequencies",
-        targets=(f"decorated({_ROPE}:dynamic_rope_update)",),
-        replacement=f"{__name__}:patch_layered_rope_forward",
-        requires=("transformers>=5.21", "torch>=2.6"),
-        # Whoever sets frequencies behind such an if has the defect.
-        defect=(r"register_buffer\([^)]*inv_freq", r"\bif \w+ > [\w.]+"),
-        spreads=True,
-        reason="Dynamic NTK frequencies are chosen by an if on the length: no graph. longrope is mended upstream.",
-        upstream=(_UPSTREAM.format("v5.23.0"), _ISSUE),
-        proofs=("llama_dynamic",),
-        kind="wrap",
-    ),
+SPECS = variants(
+    {
+        "id": "rotary-frequencies",
+        "targets": (f"decorated({_ROPE}:dynamic_rope_update)",),
+        "reason": _REASON,
+        "proofs": ("phi3_longrope", "llama_dynamic"),
+        "kind": "wrap",
+    },
+    {
+        "transformers>=4.44,<4.51": {
+            # Each model has a copy of the method; those of Phi3 to 4.47 have classes for longrope.
+            "targets": (
+                "methods_using(transformers:_dynamic_frequency_update)",
+                "methods_using(transformers:ext_factors)",
+            ),
+            "replacement": _BOTH_BRANCHES,
+            "upstream": (source("models/phi3/modeling_phi3.py", "v4.48.3"), _ISSUE),
+        },
+        "transformers>=4.51,<4.54": {"replacement": _BOTH_BRANCHES, "defect": _DEFECT_4, "upstream": _LAST[0]},
+        "transformers>=4.54,<5.0": {
+            "replacement": f"{__name__}:patch_rope_forward",
+            "defect": _DEFECT_4,
+            "upstream": _LAST[1],
+        },
+        "transformers>=5.0,<5.21": {
+            "replacement": _LAYERED,
+            "defect": (r"layer_type", r"if seq_len > original_max_position_embeddings"),
+            "upstream": _LAST[2],
+        },
+        "transformers>=5.21": {
+            "replacement": _LAYERED,
+            # Whoever sets frequencies behind such an if has the defect.
+            "defect": (r"register_buffer\([^)]*inv_freq", r"\bif \w+ > [\w.]+"),
+            "spreads": True,
+            "reason": _NTK_REASON,
+            "upstream": _LAST[3],
+            "proofs": ("llama_dynamic",),
+        },
+    },
 )

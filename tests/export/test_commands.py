@@ -19,18 +19,6 @@ from exportcompat.matrix.cases._catalogue import find_case
 Run = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a function that runs the command and returns its status, its results and its messages."""
-
-    def run(*arguments: Any) -> tuple[int, str, str]:
-        status = _cli.main(list(map(str, arguments)))
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a model and a tokenizer of words."""

@@ -13,7 +13,6 @@ onnx = pytest.importorskip("onnx", reason="the file is read")
 numpy = pytest.importorskip("numpy", reason="inputs are arrays")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
-from exportcompat import _cli
 from exportcompat._cli import _export
 from exportcompat._cli._talk import Talk
 from exportcompat._exporter._steps import _telling
@@ -21,18 +20,6 @@ from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.matrix.cases._encoder_models import make_clip, make_wav2vec2
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a function that runs the command and returns its status, its results and its messages."""
-
-    def run(*arguments: Any) -> tuple[int, str, str]:
-        status = _cli.main(list(map(str, arguments)))
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
 
 
 @pytest.fixture(scope="module")
