@@ -1,4 +1,4 @@
-"""`int` for the modules of a model while it is captured: a size stays a size."""
+"""`int` and `len` for the modules of a model while it is captured: a size stays a size."""
 
 import builtins
 import functools
@@ -12,7 +12,9 @@ from types import ModuleType
 from typing import Any
 
 _LIBRARIES = ("torch", "numpy", "builtins", "typing", "collections", "functools", "exportcompat")
-_CALL = re.compile(r"\bint\(")
+_CALLS = {"int": re.compile(r"\bint\("), "len": re.compile(r"(?<!\.)\blen\(")}
+"""What a module calls that is replaced in it, by name."""
+
 _AS_A_TYPE = re.compile(
     r"dtype\s*=\s*int\b(?!\()|\.(?:to|type|view|astype)\(\s*int\s*[,)]|\bis(?: not)? int\b|[!=]= int\b"
 )
@@ -46,27 +48,38 @@ class Whole(builtins.int, metaclass=_Whole):
     """Stands for `int` in a module."""
 
 
+def length(items: Any) -> Any:
+    """Return `len(items)`; of a tensor with a dynamic first axis its size, which `__len__` may not return."""
+    import torch
+
+    size = items.shape[0] if isinstance(items, torch.Tensor) and items.dim() else None
+    return size if isinstance(size, torch.SymInt) else builtins.len(items)
+
+
+_OURS: dict[str, Any] = {"int": Whole, "len": length}
 _LOCK = threading.Lock()
-_USERS: dict[str, int] = {}
-"""How many captures need `int` replaced, by the name of a module."""
+_USERS: dict[tuple[str, str], int] = {}
+"""How many captures need something replaced, by the name of a module and the name in it."""
 
 
 @contextmanager
 def keeping_sizes(model: Any) -> Iterator[None]:
-    """Let `int(size)` be the size, in the modules that a model's classes come from and in those that they use."""
-    modules = _modules_of(model)
+    """Let `int(size)` and `len(tensor)` be sizes, in the modules of a model's classes and in those that they use."""
+    places = [(module, name) for module in _modules_of(model) for name in _OURS if _is_place(module, name)]
     with _LOCK:
-        for module in modules:
-            _USERS[module.__name__] = _USERS.get(module.__name__, 0) + 1
-            vars(module)["int"] = Whole
+        for module, name in places:
+            key = (module.__name__, name)
+            _USERS[key] = _USERS.get(key, 0) + 1
+            vars(module)[name] = _OURS[name]
     try:
         yield
     finally:
         with _LOCK:
-            for module in modules:
-                _USERS[module.__name__] -= 1
-                if not _USERS[module.__name__] and vars(module).get("int") is Whole:
-                    del vars(module)["int"]
+            for module, name in places:
+                key = (module.__name__, name)
+                _USERS[key] -= 1
+                if not _USERS[key] and vars(module).get(name) is _OURS[name]:
+                    del vars(module)[name]
 
 
 def _modules_of(model: Any) -> list[ModuleType]:
@@ -74,8 +87,14 @@ def _modules_of(model: Any) -> list[ModuleType]:
     names = {cls.__module__ for cls in classes if not _is_library(cls.__module__)}
     # What is written outside the module of a class: rotary embeddings, masks, attention.
     names |= {name for own in names for name in _used(own)}
-    found = [sys.modules[name] for name in sorted(names) if name in sys.modules]
-    return [module for module in found if vars(module).get("int", Whole) is Whole and _calls_int(module)]
+    return [sys.modules[name] for name in sorted(names) if name in sys.modules]
+
+
+def _is_place(module: ModuleType, name: str) -> bool:
+    """Say whether a module calls what is replaced, has no other of that name, and does not look at it as a type."""
+    source = _source(getattr(module, "__file__", None) or "")
+    is_type = name == "int" and _AS_A_TYPE.search(source)
+    return vars(module).get(name, _OURS[name]) is _OURS[name] and bool(_CALLS[name].search(source)) and not is_type
 
 
 def _is_library(name: str) -> bool:
@@ -87,11 +106,6 @@ def _used(name: str) -> set[str]:
     values = list(vars(sys.modules[name]).values()) if name in sys.modules else []
     owners = {value.__module__ for value in values if inspect.isfunction(value) and value.__module__}
     return {owner for owner in owners if not _is_library(owner)}
-
-
-def _calls_int(module: ModuleType) -> bool:
-    source = _source(getattr(module, "__file__", None) or "")
-    return bool(_CALL.search(source)) and not _AS_A_TYPE.search(source)
 
 
 @functools.lru_cache(maxsize=256)

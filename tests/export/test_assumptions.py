@@ -88,6 +88,10 @@ def strided(self: Any, x: Any) -> Any:
     return x[:, :count] + torch.arange(count)
 
 
+def counted(self: Any, x: Any) -> Any:
+    return x.T.reshape(len(x.T), -1) * torch.arange(len(x.T))[:, None] + len(x)
+
+
 def refusing(self: Any, x: Any) -> Any:
     if x.shape[1] > 1000:
         raise ValueError("too long")
@@ -184,13 +188,15 @@ def test_torch_is_afterwards_as_it_was(tmp_path: Path) -> None:
     assert "int" not in globals()
 
 
-def test_int_of_a_size_stays_a_size(tmp_path: Path) -> None:
+@pytest.mark.parametrize("body", [strided, counted], ids=["int", "len"])
+def test_a_size_that_is_made_a_number_stays_a_size(body: Callable[[Any, Any], Any], tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    report = write(strided, path, on_assumption="error")
+    report = write(body, path, on_assumption="error")
     assert report.assumptions == []
     for shape in ((4, 6), (3, 9), (2, 30)):
         x = torch.randn(shape)
-        assert torch.equal(run(path, x), strided(None, x))
+        assert torch.equal(run(path, x), body(None, x))
+    assert not {"int", "len"} & globals().keys()
 
 
 class Repeating(nn.Module):  # type: ignore[misc,unused-ignore]
