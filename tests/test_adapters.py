@@ -261,6 +261,9 @@ class TestLitertTorch:
         with pytest.raises(TypeError, match="what f puts there is not known without running it"):
             _Named("", "f")(None)
 
-    def test_a_missing_package_is_said(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_missing_package_is_said(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("exportcompat.adapters._litert_torch.PACKAGE", "nobodys-litert-torch")
         assert _cli.main(["drift", "--registry", "litert_torch", "--installed"]) == 2
-        assert "litert-torch is not installed" in capsys.readouterr().err
+        assert "nobodys-litert-torch is not installed" in capsys.readouterr().err

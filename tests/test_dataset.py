@@ -50,7 +50,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     add(folder, "llama_eager", "5.24.0", "2.13.0", "wrong", problems=["call 3: off by 2"], was="patched")
     path = add(folder, "llama", "4.57.6", "2.13.0")
     path.write_text(path.read_text("utf-8").replace(Results(path).rows["llama"]["key"], "0" * 16), "utf-8")
-    path = add(folder, "mixtral_beyond", "4.47.1", "2.13.0")
+    path = add(folder, "mixtral_beyond", "4.47.1", "2.12.0")
     Results(path).add_proof(CASES["mixtral_beyond"], "rotary-table-length", proved("wrong", problem="no index 16"))
     add(folder, "llama", "4.47.1", "2.13.0", "absent")
     return folder
