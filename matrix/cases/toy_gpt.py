@@ -36,6 +36,7 @@ CASES = (
     _model("repeating", "that repeats items by a size"),
     _model("counting", "that makes a number of a size"),
     _model("growing", "that lengthens a table"),
+    _model("ranking", "that ranks tokens"),
     *(
         Case(
             f"{name}_gpt",

@@ -1,0 +1,93 @@
+"""Operators that ONNX lacks, as operators that it has: the functions that torch takes them apart with."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_STEPS = 31
+"""Steps that are enough for an axis of any length that is not known: 2**31 places."""
+
+
+def table() -> dict[Any, Callable[..., Any]]:
+    """Return a function for each operator."""
+    aten = torch.ops.aten
+    return {
+        aten.cummax.default: _cummax,
+        aten.cummin.default: _cummin,
+        aten.searchsorted.Tensor: _searchsorted,
+        aten.searchsorted.Scalar: _searchsorted_of_a_number,
+    }
+
+
+def _steps(length: Any) -> int:
+    return (length - 1).bit_length() if isinstance(length, int) else _STEPS
+
+
+def _cummax(x: Any, dim: int) -> tuple[Any, Any]:
+    return _running(x, dim, torch.ge)
+
+
+def _cummin(x: Any, dim: int) -> tuple[Any, Any]:
+    return _running(x, dim, torch.le)
+
+
+def _running(x: Any, dim: int, is_better: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """Return the best element up to each one, and its place: the last of equal ones, and NaN once there is one.
+
+    After step k each place knows the 2**k elements up to it. To see an element twice changes nothing, so the first
+    one stands for what is before it.
+
+    Args:
+        x: `(..., length, ...)`, of numbers.
+        dim: the axis.
+        is_better: whether a later element takes the place of an earlier one.
+    """
+    if not x.dim():
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    shape = [1] * x.dim()
+    shape[dim] = -1
+    places = torch.arange(x.shape[dim], device=x.device)
+    best, index = x, places.view(shape).expand(x.shape)
+    for step in range(_steps(x.shape[dim])):
+        before = (places - (1 << step)).clamp(min=0)
+        earlier = best.index_select(dim, before)
+        stays = is_better(best, earlier)
+        if x.is_floating_point():
+            stays = best.isnan() | (stays & ~earlier.isnan())
+        best = torch.where(stays, best, earlier)
+        index = torch.where(stays, index, index.index_select(dim, before))
+    return best, index
+
+
+def _searchsorted(
+    sequence: Any, values: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
+) -> Any:
+    """Return the place of each value in a sorted sequence, by halves.
+
+    Args:
+        sequence: `(..., length)`, sorted along its last axis, unless `sorter` has its order.
+        values: `(..., count)`; of any shape if the sequence has one axis.
+        out_int32: whether the places are int32.
+        right: whether a place is behind equal elements.
+        side: the same, as "left" or "right".
+        sorter: `(..., length)`, or None.
+    """
+    ordered = sequence if sorter is None else sequence.gather(-1, sorter)
+    # One more element, which is never asked for, so that there always is one.
+    padded = torch.cat([ordered, ordered.new_zeros((*ordered.shape[:-1], 1))], -1)
+    length = ordered.shape[-1]
+    low = torch.zeros_like(values, dtype=torch.int64)
+    high = low + length
+    is_right = right or side == "right"
+    for _ in range(_steps(length) + 1):
+        middle = (low + high) // 2
+        found = padded[middle] if padded.dim() == 1 else padded.gather(-1, middle)
+        # NaN is behind all numbers.
+        is_before = ~(found > values if is_right else found >= values) & (low < high)
+        low, high = torch.where(is_before, middle + 1, low), torch.where(is_before, high, middle)
+    return low.to(torch.int32) if out_int32 else low
+
+
+def _searchsorted_of_a_number(sequence: Any, value: Any, **options: Any) -> Any:
+    return _searchsorted(sequence, torch.full((), value, device=sequence.device), **options)

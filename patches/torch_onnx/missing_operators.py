@@ -1,0 +1,39 @@
+"""Running extremes and searches in sorted sequences have no operator in ONNX.
+
+Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes.
+Cause: neither ONNX nor onnxscript has them, and torch has no decomposition.
+What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Both
+cost some 31 times their elements where the length is dynamic, and not its square.
+Can go: when torch or onnxscript has them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def patch_decomposition_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `create_onnx_friendly_decomposition_table`, made to know the operators that ONNX lacks."""
+    from ._taken_apart import table
+
+    def create_onnx_friendly_decomposition_table(onnx_registered_ops: Any) -> dict[Any, Any]:
+        ours = {operator: made for operator, made in table().items() if operator not in onnx_registered_ops}
+        found: dict[Any, Any] = original(onnx_registered_ops)
+        return {**ours, **found}
+
+    return create_onnx_friendly_decomposition_table
+
+
+SPECS = (
+    PatchingSpec(
+        id="torch-onnx-missing-operators",
+        targets=("torch.onnx._internal.exporter._decomp:create_onnx_friendly_decomposition_table",),
+        replacement=f"{__name__}:patch_decomposition_table",
+        requires=("torch>=2.13", "onnxscript>=0.5.7"),
+        reason="cummax, cummin and searchsorted, which isin uses, have no operator in ONNX: no graph.",
+        upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_decomp.py",),
+        proofs=("ranking_gpt",),
+        kind="wrap",
+    ),
+)

@@ -1,0 +1,67 @@
+"""Operators that ONNX lacks give eager's numbers at any length, for equal elements and NaN too."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="an export needs torch")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the file is run")
+
+from exportcompat import apply_patches, plan
+from exportcompat.patches.torch_onnx._taken_apart import _running, _searchsorted
+
+Module: Any = torch.nn.Module
+NAN = float("nan")
+
+
+def rows(*shape: int) -> Any:
+    """Return numbers of which many are equal."""
+    return torch.randint(-4, 4, shape, generator=torch.Generator().manual_seed(0)).float()
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 64, 100])
+@pytest.mark.parametrize(("name", "is_better"), [("cummax", torch.ge), ("cummin", torch.le)])
+def test_running_extremes(name: str, is_better: Any, length: int) -> None:
+    for x in (rows(3, length, 2), rows(3, length, 2).long(), rows(3, length, 2).where(rows(3, length, 2) != 1, NAN)):
+        for dim in (1, -2, 0):
+            wanted, found = getattr(torch, name)(x, dim), _running(x, dim, is_better)
+            torch.testing.assert_close(tuple(wanted), found, equal_nan=True, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 64])
+@pytest.mark.parametrize("right", [False, True])
+def test_places_in_a_sorted_sequence(length: int, right: bool) -> None:
+    values = rows(3, 5)
+    values[0, 0] = NAN
+    for sequence in (rows(length).sort().values, rows(3, length).sort(-1).values):
+        wanted = torch.searchsorted(sequence, values, right=right)
+        assert torch.equal(_searchsorted(sequence, values, right=right), wanted)
+    order = rows(3, length).argsort(-1)
+    wanted = torch.searchsorted(rows(3, length), values, sorter=order, out_int32=True)
+    found = _searchsorted(rows(3, length), values, sorter=order, out_int32=True)
+    assert torch.equal(found, wanted) and found.dtype == torch.int32
+
+
+class Ranked(Module):  # type: ignore[misc,unused-ignore]
+    """All of them, on `(batch, length)` numbers."""
+
+    def forward(self, x: Any) -> Any:
+        largest, place = torch.cummax(x, 1)
+        low = torch.cummin(x, -1).values
+        spots = torch.searchsorted(x[0].sort().values, x)
+        return largest + 2 * place + 3 * low + 5 * spots + torch.isin(x, torch.arange(-2.0, 40.0)) * 7
+
+
+@pytest.mark.skipif(
+    not any(item.spec.id == "torch-onnx-missing-operators" and item.applies for item in plan()),
+    reason="the spec is for torch 2.13 and later",
+)
+def test_a_file_has_them_at_any_length(tmp_path: Path) -> None:
+    path, axes = tmp_path / "model.onnx", ({0: "batch", 1: "length"},)
+    with apply_patches(on_assumption="error"):
+        torch.onnx.export(Ranked().eval(), (rows(3, 7),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for shape in ((3, 7), (1, 1), (2, 130)):
+        (found,) = session.run(None, {"x": rows(*shape).numpy()})
+        assert torch.equal(torch.from_numpy(found), Ranked()(rows(*shape)))
