@@ -54,8 +54,10 @@ def _by_expert(chosen: Any, shares: Any, experts: int) -> Any:
     """Return the share of each expert in each token, `(experts, tokens)`; 0 where it was not chosen."""
     # Expert parallelism marks what is another's by the number behind the last.
     # A table that sends tokens to experts by their number (`hash_moe`) may name one twice for a token.
-    empty = shares.new_zeros(shares.shape[0], experts + 1)
-    return empty.scatter_add(1, chosen.clamp(max=experts), shares)[:, :experts].transpose(0, 1).contiguous()
+    # ONNX Runtime adds while it scatters in float32, and not in half precision.
+    wide = shares.to(torch.promote_types(shares.dtype, torch.float32))
+    found = wide.new_zeros(shares.shape[0], experts + 1).scatter_add(1, chosen.clamp(max=experts), wide)
+    return found[:, :experts].transpose(0, 1).contiguous().to(shares.dtype)
 
 
 def _parameters(experts: Any) -> dict[str, Any]:

@@ -17,6 +17,10 @@ CALLED: set[tuple[str, int]] = set()
 class Marking(machinery.SourceFileLoader):
     """Reads a module so that each of its functions notes its module and its first line when it is called."""
 
+    def path_stats(self, path: Any) -> Any:
+        """Refuse to say when a file was written: bytecode of an earlier run would not be marked."""
+        raise OSError(path)
+
     def source_to_code(self, data: Any, path: Any, *, _optimization: int = -1) -> CodeType:  # type: ignore[override]
         tree = ast.parse(data)
         for node in ast.walk(tree):

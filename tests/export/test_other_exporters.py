@@ -36,6 +36,9 @@ def utils(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return transformers' table of patches, which is given back."""
     found = pytest.importorskip("transformers.exporters.utils", reason="transformers has exporters from 5.13 on")
     importlib.import_module("transformers.exporters.exporter_onnx")
+    # It makes caches nodes of pytrees for good, and the proofs of ours that do so would find nothing to do.
+    dynamo = importlib.import_module("transformers.exporters.exporter_dynamo")
+    monkeypatch.setattr(dynamo, "register_pytree_node", lambda _: None)
     monkeypatch.setattr(found, "_PATCHES", {name: list(items) for name, items in found._PATCHES.items()})
     return found
 
