@@ -51,12 +51,12 @@ _FALCON = "transformers.models.falcon_h1.modeling_falcon_h1:FalconHybridMambaAtt
 _UPSTREAM = "https://github.com/huggingface/transformers/blob/v4.50.3/src/transformers/cache_utils.py"
 
 
-def _spec(spec_id: str, targets: tuple[str, ...], releases: str, proof: str) -> PatchingSpec:
+def _spec(spec_id: str, targets: tuple[str, ...], requires: tuple[str, ...], proof: str) -> PatchingSpec:
     return PatchingSpec(
         id=spec_id,
         targets=targets,
         replacement=f"{__name__}:patch_list_cache",
-        requires=(f"transformers{releases}", "torch>=2.6"),
+        requires=requires,
         reason="A cache asks its keys for len(), which makes the batch a constant: no graph with a dynamic batch.",
         upstream=(_UPSTREAM,),
         proofs=(proof,),
@@ -66,6 +66,14 @@ def _spec(spec_id: str, targets: tuple[str, ...], releases: str, proof: str) -> 
 
 
 SPECS = (
-    _spec("list-cache-length", (f"{_CACHE}.update", f"{_CACHE}.get_seq_length"), ">=4.45.2,<4.51", "llama"),
-    _spec("falcon-h1-cache-length", (f"{_FALCON}.update",), ">=4.53,<5.5", "falcon_h1"),
+    _spec(
+        "list-cache-length",
+        (f"{_CACHE}.update", f"{_CACHE}.get_seq_length"),
+        ("transformers>=4.45.2,<4.51", "torch>=2.6"),
+        "llama",
+    ),
+    # From torch 2.13 on `torch-export-size-numbers` keeps `len` of a tensor in the modules of a model.
+    _spec(
+        "falcon-h1-cache-length", (f"{_FALCON}.update",), ("transformers>=4.53,<5.5", "torch>=2.6,<2.13"), "falcon_h1"
+    ),
 )
