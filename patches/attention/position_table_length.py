@@ -13,12 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from exportcompat.patches.toolkit.records import source, variants
+from exportcompat.registry import Unchanged
 
 
-def patch_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_forward(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Make `forward(ids, ...)` of a table of positions find every row; leave other methods as they are."""
     if original.__name__ != "forward":
-        return original
+        return Unchanged("it is not the `forward` that looks rows up")
 
     @functools.wraps(original)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:

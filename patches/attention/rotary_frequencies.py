@@ -120,10 +120,9 @@ def _set(module: Any, name: str, value: Any) -> Iterator[None]:
 
 _REASON = "Rotary frequencies are chosen by an if on the length: no graph, or one that keeps the sample's branch."
 _NTK_REASON = "Dynamic NTK frequencies are chosen by an if on the length: no graph. longrope is mended upstream."
-_SOURCE, _TAGS = "modeling_rope_utils.py", ("v4.53.3", "v4.57.6", "v5.20.2", "v5.23.0")
+_SOURCE = "modeling_rope_utils.py"
 _BOTH_BRANCHES = "exportcompat.patches.attention._rotary_both_branches:patch_rotary_forward"
 _ISSUE = "https://github.com/pytorch/pytorch/issues/163791"
-_LAST = [(source(_SOURCE, tag), _ISSUE) for tag in _TAGS]
 _DEFECT_4 = (r"\(self, position_ids, device\)", r"register_buffer\('inv_freq'")
 _LAYERED = f"{__name__}:patch_layered_rope_forward"
 
@@ -145,16 +144,20 @@ SPECS = variants(
             "replacement": _BOTH_BRANCHES,
             "upstream": (source("models/phi3/modeling_phi3.py", "v4.48.3"), _ISSUE),
         },
-        "transformers>=4.51,<4.54": {"replacement": _BOTH_BRANCHES, "defect": _DEFECT_4, "upstream": _LAST[0]},
+        "transformers>=4.51,<4.54": {
+            "replacement": _BOTH_BRANCHES,
+            "defect": _DEFECT_4,
+            "upstream": (source(_SOURCE, "v4.53.3"), _ISSUE),
+        },
         "transformers>=4.54,<5.0": {
             "replacement": f"{__name__}:patch_rope_forward",
             "defect": _DEFECT_4,
-            "upstream": _LAST[1],
+            "upstream": (source(_SOURCE, "v4.57.6"), _ISSUE),
         },
         "transformers>=5.0,<5.21": {
             "replacement": _LAYERED,
             "defect": (r"layer_type", r"if seq_len > original_max_position_embeddings"),
-            "upstream": _LAST[2],
+            "upstream": (source(_SOURCE, "v5.20.2"), _ISSUE),
         },
         "transformers>=5.21": {
             "replacement": _LAYERED,
@@ -162,7 +165,7 @@ SPECS = variants(
             "defect": (r"register_buffer\([^)]*inv_freq", r"\bif \w+ > [\w.]+"),
             "spreads": True,
             "reason": _NTK_REASON,
-            "upstream": _LAST[3],
+            "upstream": (source(_SOURCE, "v5.23.0"), _ISSUE),
             "proofs": ("llama_dynamic",),
         },
     },

@@ -39,9 +39,7 @@ def add_works(commands: Commands) -> argparse.ArgumentParser:
     """Add the parser of `works`."""
     text = "say from data whether a model exports on given versions"
     parser: argparse.ArgumentParser = commands.add_parser("works", help=text, description=text, allow_abbrev=False)
-    parser.add_argument(
-        "model", metavar="MODEL_DIR_OR_TYPE", help="a folder with a config.json, or a type such as jamba"
-    )
+    _add_model(parser)
     for package in ("transformers", "torch"):
         parser.add_argument(f"--{package}", metavar="VERSION", help="4.54.1, or 4.54; default: what is installed")
     _add_choice(parser)
@@ -53,15 +51,19 @@ def add_resolve(commands: Commands) -> argparse.ArgumentParser:
     """Add the parser of `resolve`."""
     text = "list the versions that a model was run on and works with, newest first, as requirements"
     parser: argparse.ArgumentParser = commands.add_parser("resolve", help=text, description=text, allow_abbrev=False)
-    parser.add_argument(
-        "model", metavar="MODEL_DIR_OR_TYPE", help="a folder with a config.json, or a type such as jamba"
-    )
+    _add_model(parser)
     for package in ("transformers", "torch"):
         parser.add_argument(f"--{package}", metavar="BOUNDS", help="only such: 2.9, 2.9.1 or '>=2.9,<2.12'")
     parser.add_argument("--limit", type=int, metavar="N", help="no more than N lines")
     _add_choice(parser)
     parser.set_defaults(run=_resolve)
     return parser
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", metavar="MODEL_DIR_OR_TYPE", help="a folder with a config.json, or a type such as jamba"
+    )
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
