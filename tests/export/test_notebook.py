@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch", reason="an export needs torch")
-pytest.importorskip("transformers", reason="the models are of transformers")
+transformers = pytest.importorskip("transformers", reason="the models are of transformers")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import Discrepancies, Discrepancy, ExportCompatError, TextDecoder, apply_patches, plan
@@ -110,6 +110,20 @@ def test_a_plain_decoder_is_refused_with_the_line_to_write(name: str) -> None:
     decoder.config.use_cache = False
     with observer(decoder):
         pass
+
+
+def test_a_decoder_that_generates_by_itself_is_refused_beside_an_encoder_alone() -> None:
+    config = transformers.BartConfig(vocab_size=64, d_model=16, decoder_layers=1, decoder_ffn_dim=32)
+    model = transformers.BartForCausalLM(config).eval()
+    tokens = torch.arange(4).reshape(1, 4)
+    observer = InputObserver()
+    with apply_patches(), observer(model):
+        model.generate(tokens, max_new_tokens=3, do_sample=False)
+    assert len(observer) == 3
+    with apply_patches(), InputObserver()(model), pytest.raises(ExportCompatError, match=r"with observer\(decoder\):"):
+        model(tokens, encoder_hidden_states=torch.ones(1, 5, model.config.hidden_size))
+    with apply_patches(), InputObserver()(model):
+        model(tokens, encoder_hidden_states=torch.ones(1, 5, model.config.hidden_size), use_cache=False)
 
 
 def test_an_observer_without_a_model_says_how_to_name_it() -> None:

@@ -35,7 +35,7 @@ from ._record import (
     take,
     take_result,
 )
-from ._refused_parts import check_part
+from ._refused_parts import check_call, check_part
 from ._replay import Observed, replay, tensor_outputs
 from ._rope_index import with_positions
 
@@ -121,8 +121,9 @@ class InputObserver:
 
         Raises:
             ExportCompatError: the model has no such method, another model was observed before, or (in a call) an
-                argument is of a class that is no pytree node; the model is the decoder of an encoder-decoder (the
-                message has the line to write instead).
+                argument is of a class that is no pytree node; the model is the decoder of an encoder-decoder and
+                cannot generate by itself, or is called with states of an encoder (the message has the line to write
+                instead).
         """
         model = inner_model(model)
         self._begin(model, method_name, store_n_calls)
@@ -181,6 +182,8 @@ class InputObserver:
             # The method itself says best what is wrong.
             return method(*args, **kwargs)
         part = _part(self._model)
+        if part is None:
+            check_call(self._model, signature.parameters, arguments)
         stored = part.arguments(arguments) if part else with_positions(self._model, arguments)
         inputs = take(stored, self._is_dropped)
         begin = time.perf_counter()
