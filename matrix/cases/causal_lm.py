@@ -371,6 +371,11 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         "Doge",
         {"vocab_size": 60_000, "keep_window_size": 37},
     ),
+    "olmoe_window": (
+        "OLMoE, 4 experts, window 8 in its cache alone",
+        "Olmoe",
+        {"num_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8},
+    ),
     "jamba": (
         "Jamba, attention and Mamba layers, experts",
         "Jamba",

@@ -8,11 +8,11 @@ by the class's own `get_embedding`, for the positions of the call alone, so that
 Can go: when transformers computes the rows of a call from its positions.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from exportcompat.patches.toolkit.records import source, variants
+from exportcompat.patches.toolkit.wrapping import when_traced
 from exportcompat.registry import Unchanged
 
 
@@ -21,21 +21,15 @@ def patch_forward(original: Callable[..., Any]) -> Callable[..., Any] | Unchange
     if original.__name__ != "forward":
         return Unchanged("it is not the `forward` that looks rows up")
 
-    @functools.wraps(original)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         import torch
 
-        from exportcompat.patches.toolkit.tracing import is_traced
-
         from ._table_rows import EndlessTable
 
-        given = [item for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
-        name = next(
-            (name for name in ("weights", "weight") if isinstance(getattr(self, name, None), torch.Tensor)), None
-        )
-        if name is None or torch.compiler.is_dynamo_compiling() or not any(map(is_traced, given)):
+        names = [name for name in ("weights", "weight") if isinstance(getattr(self, name, None), torch.Tensor)]
+        if not names or torch.compiler.is_dynamo_compiling():
             return original(self, *args, **kwargs)
-        before = dict(self.__dict__)
+        name, before = names[0], dict(self.__dict__)
         # A module looks for its own attributes first, and for buffers and parameters after them.
         self.__dict__[name] = EndlessTable(self, getattr(self, name))
         try:
@@ -44,7 +38,7 @@ def patch_forward(original: Callable[..., Any]) -> Callable[..., Any] | Unchange
             self.__dict__.pop(name)
             self.__dict__.update({name: before[name]} if name in before else {})
 
-    return forward
+    return when_traced(original, forward)
 
 
 SPECS = variants(

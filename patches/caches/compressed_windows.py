@@ -63,7 +63,7 @@ def _overlap(layer: Any, name: str, chunk_kv: Any, chunk_gate: Any, head_dim: in
 
 
 def _has_full_past(layer: Any, *_: Any) -> bool:
-    from .sliding_layer_full_past import has_full_past
+    from exportcompat.patches.toolkit.sliding_layers import has_full_past
 
     return has_full_past(layer)
 

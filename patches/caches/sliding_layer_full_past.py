@@ -18,15 +18,11 @@ from exportcompat.registry import PatchingSpec
 _LAYER = "transformers.cache_utils:DynamicSlidingWindowLayer"
 
 
-def has_full_past(layer: Any) -> bool:
-    """Say whether a sliding layer still holds every token that it has counted."""
-    held = 0 if layer.keys is None else layer.keys.shape[-2]
-    return not getattr(layer, "record_past", False) and bool(layer.cumulative_length == held)
-
-
 def patch_sliding_window_layer(original: Callable[..., Any]) -> Callable[..., Any]:
     """Run `update` and `get_mask_sizes` as a layer without a window has them, while the past is full."""
     from transformers.cache_utils import DynamicLayer
+
+    from exportcompat.patches.toolkit.sliding_layers import has_full_past
 
     from .dynamic_layer_empty import initialize
 

@@ -1,0 +1,84 @@
+"""The window of attention is in the cache alone, and a graph has the full past.
+
+Symptom: beyond the window the graph sees more tokens than eager mode does: other numbers, and no error. Moshi and
+Kyutai's speech to text have a window of 3,000 tokens by default.
+Cause: these models make one causal mask, without a window. Their layers forget what is older than `window - 1` tokens
+because `DynamicCache` makes sliding layers where the configuration has a window. A layer in a graph keeps its past
+(`sliding-layer-full-past`).
+What is done: inside the scope, a causal mask for a cache whose layers all slide hides what they would have dropped
+before the call: all but the last `window - 1` tokens of the past, for every query of the call alike. It does so in
+eager mode too, where the layers have their full past as well.
+Can go: when upstream puts the window into these masks.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def patch_create_causal_mask(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `create_causal_mask` hide what a layer with its full past would have dropped."""
+    from exportcompat.patches.toolkit.cache_names import cache_of
+    from exportcompat.patches.toolkit.sliding_layers import full_window
+    from exportcompat.patches.toolkit.tracing import is_traced
+
+    signature = inspect.signature(original)
+
+    # Callers name the cache and the embeddings as their release does, so arguments are passed on as they come.
+    @functools.wraps(original)
+    def create_causal_mask(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        cache = cache_of(given.arguments)
+        window = full_window(cache)
+        if window is None:
+            return original(*args, **kwargs)
+        embeddings = given.arguments.get("inputs_embeds", given.arguments.get("input_embeds"))
+        if is_traced(embeddings):
+            return _without_dropped(original(*args, **kwargs), embeddings.shape[1], window)
+        # Eager mode inside a scope has the full past too, and may do without a mask.
+        seen = cache.get_seq_length() - (window - 1)
+        if seen > 0:
+            given.arguments["and_mask_function"] = _with_recent(given.arguments.get("and_mask_function"), seen)
+        return original(*given.args, **given.kwargs)
+
+    return create_causal_mask
+
+
+def _with_recent(function: Callable[..., Any] | None, first: int) -> Callable[..., Any]:
+    """Return a mask function that allows what another one does, from the key `first` on."""
+
+    def is_recent(batch: Any, head: Any, query: Any, key: Any) -> Any:
+        allowed = key >= first
+        return allowed if function is None else allowed & function(batch, head, query, key)
+
+    return is_recent
+
+
+def _without_dropped(mask: Any, new: Any, window: int) -> Any:
+    """Return `mask`, `(batch, 1, new, past + new)`, with all but the last `window - 1` keys of the past hidden."""
+    import torch
+
+    if mask is None or mask.dim() != 4:
+        return mask
+    keys = mask.shape[-1]
+    is_dropped = torch.arange(keys, device=mask.device) < keys - new - (window - 1)
+    return torch.where(is_dropped, torch.finfo(mask.dtype).min if mask.is_floating_point() else False, mask)
+
+
+SPECS = (
+    PatchingSpec(
+        id="window-in-cache",
+        targets=("imported(transformers.masking_utils:create_causal_mask)",),
+        replacement=f"{__name__}:patch_create_causal_mask",
+        requires=("transformers>=5.2", "torch>=2.6"),
+        reason="The window of Moshi is in its cache and not in its mask: wrong beyond it in a graph.",
+        upstream=(
+            "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/moshi/modeling_moshi.py",
+        ),
+        proofs=("olmoe_window",),
+        kind="wrap",
+    ),
+)
