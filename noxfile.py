@@ -16,6 +16,7 @@ TRANSFORMERS = ("5.24.0", "4.57.6")
 ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
 # Programs that load exported files, each with a release of transformers that it takes.
 CLIENTS = {"5.24.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
+NODE_PACKAGES = ("@huggingface/transformers@4.3.1",)
 # Packages whose sources are read; nothing of them is imported, so they need not have what they import.
 READ = ("litert-torch==0.10.0",)
 TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy", "psutil", "fastjsonschema")
@@ -145,6 +146,20 @@ def notebook(session: nox.Session) -> None:
     """Run docs/notebook.ipynb and write it with its results to build/; `-- docs/notebook.ipynb` writes it in place."""
     install(session, TRANSFORMERS[0], *NOTEBOOK_TOOLS)
     run_python(session, "docs/_site/run_notebook.py", *(session.posargs or ["build/notebook.ipynb"]))
+
+
+@nox.session
+def node(session: nox.Session) -> None:
+    """Load exported folders with transformers.js in Node, which has to be installed; npm fetches the package."""
+    install(session, TRANSFORMERS[0], *TEST_TOOLS)
+    folder = Path(session.create_tmp()).resolve() / "node"
+    folder.mkdir(exist_ok=True)
+    # Its runtime has a build for CPUs in the package, and would fetch another one.
+    env = {"ONNXRUNTIME_NODE_INSTALL": "skip", "ONNXRUNTIME_NODE_INSTALL_CUDA": "skip"}
+    packages = ["--no-audit", "--no-fund", "--prefix", str(folder), *NODE_PACKAGES]
+    session.run("npm", "install", *packages, external=True, silent=True, env=env)
+    arguments = session.posargs or ["-rs", "tests/export/test_transformers_js.py"]
+    run_python(session, "-m", "pytest", *arguments, env={"EXPORTCOMPAT_TRANSFORMERS_JS": str(folder)})
 
 
 @nox.session

@@ -6,9 +6,11 @@ is masked is then a uniform one, and gives the mean of all values, where eager a
 To torch 2.12 attention with a mask also asks whether its batch is 1, which is a branch on data where images have been
 selected (`Could not guard on data-dependent expression Eq(u0, 1)`: Idefics3, SmolVLM).
 A mask of numbers is added in eager mode: the smallest float everywhere gives the mean, and ONNX Runtime's `Attention`
-(opset 23) takes that very number for "no key" and gives 0.
+(opset 23) takes that very number for "no key" and gives 0. It also refuses a mask that all queries share, `(..., 1,
+keys)`, as Qwen2.5-VL's windows have it (`inconsistent q_sequence_length (between attn_mask and Q)`).
 What is done: while it is traced, rows without any key are set to 0 after the attention, and half of the smallest float
-stands for it in a mask of numbers. To 2.12 attention is computed step by step where the size of the batch is data.
+stands for it in a mask of numbers; a shared mask is expanded to a row for each query. To 2.12 attention is computed
+step by step where the size of the batch is data.
 Can go: when onnxscript zeroes them itself.
 """
 
@@ -35,8 +37,8 @@ def patch_scaled_dot_product_attention(original: Callable[..., Any]) -> Callable
             return original(query, key, value, attn_mask, *args, **kwargs)
         mask = attn_mask.detach() if attn_mask.requires_grad else attn_mask
         if mask.dtype != torch.bool:
-            return original(query, key, value, _added(mask), *args, **kwargs)
-        output = original(query, key, value, mask, *args, **kwargs)
+            return original(query, key, value, _expanded(_added(mask), query), *args, **kwargs)
+        output = original(query, key, value, _expanded(mask, query), *args, **kwargs)
         # ONNX Runtime reduces nothing along a negative axis where there are no sequences.
         return torch.where(mask.any(dim=mask.dim() - 1, keepdim=True), output, 0.0)
 
@@ -49,6 +51,12 @@ def _added(mask: Any) -> Any:
 
     least = torch.finfo(mask.dtype).min
     return torch.where(mask == least, least / 2, mask)
+
+
+def _expanded(mask: Any, query: Any) -> Any:
+    """Return a mask with a row for each query; one whose number of rows is not known to be 1 has them."""
+    is_shared = mask.dim() > 1 and isinstance(mask.shape[-2], int) and mask.shape[-2] == 1
+    return mask.expand(*mask.shape[:-2], query.shape[-2], -1) if is_shared else mask
 
 
 def patch_attention_of_any_batch(original: Callable[..., Any]) -> Callable[..., Any]:

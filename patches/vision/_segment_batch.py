@@ -41,7 +41,9 @@ class Batch:
         """
         kwargs.pop("attn_mask", None)
         heads = query.shape[-3]
+        # ONNX Runtime's `Attention` (opset 23) wants a row for each query.
         mask = self.is_real[:, None].expand(-1, heads, -1).flatten(0, 1)[None, :, None]
+        mask = mask.expand(-1, -1, self.patch.shape[1], -1)
         found = product(*map(self._rows, (query, key, value)), attn_mask=mask, **kwargs)
         places = found[0].unflatten(0, (-1, heads)).transpose(1, 2).flatten(0, 1)
         return places.index_select(0, self.place).transpose(0, 1).reshape(*query.shape[:-1], -1)

@@ -11,6 +11,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="the file is run")
 from torch import nn
 
 from exportcompat import apply_patches
+from exportcompat._exporter._opset import default_opset
 
 
 class Squeezing(nn.Module):  # type: ignore[misc,unused-ignore]
@@ -47,13 +48,29 @@ class Converting(nn.Module):  # type: ignore[misc,unused-ignore]
         return self.router(rows)
 
 
-@pytest.mark.parametrize("module", [Squeezing, Subtracting])
+class Attending(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Attends with a mask that all queries share, of bools and of numbers."""
+
+    def forward(self, rows: Any) -> Any:
+        heads = rows.float()[:, None, :, None].expand(-1, 2, -1, 4)
+        mask = (rows % 3 != 1)[:, None, None]
+        attention = nn.functional.scaled_dot_product_attention
+        return attention(heads, heads, heads, mask), attention(heads, heads, heads, mask.float())
+
+
+@pytest.mark.parametrize("module", [Squeezing, Subtracting, Attending])
 def test_a_graph_does_what_eager_does(module: Any, tmp_path: Path) -> None:
     model, path = module().eval(), tmp_path / "model.onnx"
     axes = ({0: torch.export.Dim.DYNAMIC},)
     with apply_patches():
         torch.onnx.export(
-            model, (torch.arange(6).reshape(2, 3),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False
+            model,
+            (torch.arange(6).reshape(2, 3),),
+            str(path),
+            dynamic_shapes=axes,
+            opset_version=default_opset(),
+            dynamo=True,
+            verbose=False,
         )
     rows = torch.arange(15).reshape(5, 3)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -13,7 +13,10 @@ onnx = pytest.importorskip("onnx", reason="the file is read")
 numpy = pytest.importorskip("numpy", reason="inputs are arrays")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
+from exportcompat import apply_patches
 from exportcompat._cli import _export
+from exportcompat._cli._pace import Pace
+from exportcompat._cli._progress_counts import DECOMPOSED, LAYERS, TRANSLATED, counting_nodes
 from exportcompat._cli._talk import Talk
 from exportcompat._exporter._steps import _telling
 from exportcompat.matrix.cases._catalogue import find_case
@@ -141,3 +144,53 @@ def test_arrays_are_given(run: Run, tmp_path: Path, llama: Path) -> None:
     numpy.savez(tmp_path / "in.npz", input_idz=numpy.ones((1, 3), "int64"))
     status, _, messages = run("export", llama, tmp_path / "out", "--inputs", tmp_path / "in.npz")
     assert status == 2 and "has 'input_idz', which the model does not take; did you mean 'input_ids'" in messages
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def at(self, now: float) -> None:
+        self.now = now
+
+
+def test_what_is_left_of_an_export_is_learnt_from_the_one_before() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.left() is None
+    phases = ((LAYERS, 2.0), (DECOMPOSED, 4.0), (TRANSLATED, 6.0))
+    for what, now in phases:
+        clock.at(now)
+        pace.note(what, 1, 1)
+    clock.at(8.0)
+    pace.begin()
+    # All four took as long: half of the second phase is three eighths of the whole.
+    clock.at(10.0)
+    pace.note(LAYERS, 1, 1)
+    clock.at(11.0)
+    pace.note(DECOMPOSED, 1, 2)
+    assert pace.left() == pytest.approx(5.0)
+
+
+def test_nodes_are_counted_and_torch_is_as_it_was_afterwards() -> None:
+    seen: dict[str, list[tuple[int, int]]] = {}
+
+    def count(what: str, done: int, total: int) -> None:
+        seen.setdefault(what, []).append((done, total))
+
+    model = torch.nn.Sequential(torch.nn.ModuleList([torch.nn.Linear(2, 2)])[0], torch.nn.ReLU())
+    before = torch.fx.Interpreter.run_node
+    with counting_nodes(count):
+        with apply_patches() as report:
+            # To a spec no function looks like that of another release.
+            assert not report.drifted
+        torch.onnx.export(model.eval(), (torch.ones(2, 2),), dynamo=True, verbose=False)
+    assert torch.fx.Interpreter.run_node is before
+    assert list(seen) == [DECOMPOSED, TRANSLATED]
+    for counts in seen.values():
+        # The last pass is over a graph that may be smaller.
+        assert counts == sorted(counts) and counts[-1][0] >= counts[-1][1] - 1

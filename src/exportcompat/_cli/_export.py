@@ -22,9 +22,10 @@ from exportcompat.registry import ExportCompatError, Registry, installed_version
 
 from ._model_loader import Loaded, Source, find_source, load
 from ._options import registry_of
-from ._output_folder import lay_out, staged
+from ._output_folder import staged
 from ._progress_counts import counting, counting_nodes
 from ._talk import Talk, calm
+from ._transformers_js import lay_out
 
 _NEEDED = ("onnx>=1.17", "onnxscript>=0.6", "onnxruntime>=1.20")
 

@@ -1,6 +1,5 @@
 """The folder that an export writes: it is checked before any work, and is whole or not there afterwards."""
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -8,9 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from exportcompat.registry import ExportCompatError
-
-TRANSFORMERS_JS = "transformers.js"
-_ONNX = (".onnx", ".data")
 
 
 @contextmanager
@@ -65,21 +61,3 @@ def _move(staging: Path, folder: Path) -> None:
         weights = target.with_name(f"{target.name}.data")
         if path.suffix == ".onnx" and weights.name not in new:
             weights.unlink(missing_ok=True)
-
-
-def lay_out(staging: Path, layout: str) -> None:
-    """Put the ONNX files where a client looks for them: transformers.js has them in `onnx/`."""
-    if layout != TRANSFORMERS_JS:
-        return
-    inner = staging / "onnx"
-    inner.mkdir()
-    moved = [path for path in sorted(staging.iterdir()) if path.is_file() and path.suffix in _ONNX]
-    for path in moved:
-        path.replace(inner / path.name)
-    large = {path.name.removesuffix(".data"): 1 for path in moved if path.suffix == ".data"}
-    config = staging / "config.json"
-    if large and config.exists():
-        # It asks for a second file only where it is told of one.
-        data = json.loads(config.read_text("utf-8"))
-        data["transformers.js_config"] = {**data.get("transformers.js_config", {}), "use_external_data_format": large}
-        config.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")

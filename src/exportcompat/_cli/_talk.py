@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+from ._pace import Pace
+
 _LOUD = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime", "numpy", "huggingface_hub", "onnx_ir")
 """Packages whose warnings a user of the command cannot act on."""
 _TICK = {True: 0.5, False: 15.0}
@@ -29,8 +31,8 @@ class Talk:
         self._is_quiet = is_quiet
         self._is_terminal = self._out.isatty()
         self._lock = threading.Lock()
-        self._begin = self._stage_begin = time.monotonic()
-        self._stage, self._what, self._done, self._total = "", "", 0, 0
+        self._begin, self._pace = time.monotonic(), Pace()
+        self._stage = ""
         self._width = 0
         self._ended = threading.Event()
 
@@ -39,7 +41,7 @@ class Talk:
         with self._lock:
             self._clear()
             self._stage = line.removesuffix(" ...") if line.endswith(" ...") else ""
-            self._what, self._done, self._total, self._stage_begin = "", 0, 0, time.monotonic()
+            self._pace.begin()
             if not self._is_quiet:
                 print(line, file=self._out, flush=True)
 
@@ -50,9 +52,7 @@ class Talk:
 
     def count(self, what: str, done: int, total: int = 0) -> None:
         """Note how much is done of the stage, such as 3 of 32 layers; it is printed at the next tick."""
-        if what != self._what:
-            self._stage_begin = time.monotonic()
-        self._what, self._done, self._total = what, done, total
+        self._pace.note(what, done, total)
 
     @contextmanager
     def ticking(self) -> Iterator["Talk"]:
@@ -78,12 +78,10 @@ class Talk:
         """Return the stage, what is done of it, and times in words; empty between stages."""
         if not self._stage:
             return ""
-        now = time.monotonic()
-        done = f"{self._done}{f' of {self._total}' if self._total else ''} {self._what}, " if self._what else ""
-        left = ""
-        if self._total and 0 < self._done < self._total:
-            left = f", about {_time((now - self._stage_begin) * (self._total - self._done) / self._done)} left"
-        return f"  {self._stage}: {done}{_time(now - self._begin)} since the start{left}"
+        pace, left = self._pace, self._pace.left()
+        done = f"{pace.done}{f' of {pace.total}' if pace.total else ''} {pace.what}, " if pace.what else ""
+        rest = "" if left is None else f", about {_time(left)} left"
+        return f"  {self._stage}: {done}{_time(time.monotonic() - self._begin)} since the start{rest}"
 
     def _print(self, line: str) -> None:
         if self._is_terminal:

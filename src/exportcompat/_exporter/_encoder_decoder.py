@@ -53,11 +53,12 @@ def export_encoder_decoder(
     model = cast(model, dtype)
     with stage("observe", say), apply_patches(**patches):
         parts = observe_encoder_decoder(model, cast_inputs(inputs, dtype))
-    with stage("export", say), apply_patches(**patches) as report:
-        programs, taken = {}, {}
+    programs, taken = {}, {}
+    with apply_patches(**patches) as report:
         for name, (part, observer) in parts.items():
             before = len(report.assumptions)
-            programs[name] = program(part, observer, opset, say)[0]
+            with stage(f"export {name}", say):
+                programs[name] = program(part, observer, opset, say)[0]
             taken[name] = report.assumptions[before:]
     drop_unused(programs[ENCODER])
     with stage("write", say):
@@ -70,5 +71,7 @@ def export_encoder_decoder(
 
 
 def _verified(parts: Parts, folder: Path, tolerance: float | None, say: Progress) -> Discrepancies:
-    found = {name: verified(observer, folder / FILES[name], tolerance, say) for name, (_, observer) in parts.items()}
+    found = {
+        name: verified(observer, folder / FILES[name], tolerance, say, name) for name, (_, observer) in parts.items()
+    }
     return Discrepancies([replace(row, call=f"{name}: {row.call}") for name, rows in found.items() for row in rows])

@@ -65,9 +65,11 @@ class Exported:
         )
 
 
-def verified(observer: InputObserver, path: Path, tolerance: float | None, say: Progress) -> Discrepancies:
+def verified(
+    observer: InputObserver, path: Path, tolerance: float | None, say: Progress, part: str = ""
+) -> Discrepancies:
     """Compare; a file that ONNX Runtime cannot run here (it has no bfloat16 on the CPU) is there all the same."""
-    with stage("verify", say):
+    with stage(f"verify {part}".rstrip(), say):
         try:
             return observer.check_discrepancies(path, tolerance=tolerance, progress_bar=_telling(say))
         except ExportCompatError as error:

@@ -324,9 +324,14 @@ def _called(
     return replace(row, **{key: value for key, value in fields.items() if key != "sizes"}, sizes=sizes)
 
 
+_LONGEST, _HEAD = 300, 160
+
+
 def first_line(error: BaseException) -> str:
     """Return the class and the telling line of an error; torch's exporter puts a long preface before it."""
     text = str(error)
     _, found, rest = text.partition("## Exception summary")
     lines = [line.strip() for line in (rest if found else text).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {(lines or [''])[0]}"[:300]
+    line = f"{type(error).__name__}: {(lines or [''])[0]}"
+    # ONNX Runtime has the place first, with the whole signature of a function, and what is wrong last.
+    return line if len(line) <= _LONGEST else f"{line[:_HEAD]} ... {line[_HEAD - _LONGEST :]}"

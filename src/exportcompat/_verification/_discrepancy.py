@@ -164,9 +164,18 @@ class Discrepancies(Sequence[Discrepancy]):
         return cells + [_cells(name, rows) for name, rows in groups.items()]
 
     def _failures(self) -> list[str]:
-        failed = [str(row) for row in self._rows if not row.success]
+        # What refuses one call mostly refuses all: it is said once.
+        groups: dict[str, list[Discrepancy]] = {}
+        for row in self._rows:
+            if not row.success:
+                groups.setdefault(row.error or str(row), []).append(row)
+        failed = [_failure(rows) for rows in groups.values()]
         more = [f"and {len(failed) - _SHOWN} more"] if len(failed) > _SHOWN else []
         return failed[:_SHOWN] + more
+
+
+def _failure(rows: list[Discrepancy]) -> str:
+    return str(rows[0]) if len(rows) == 1 else f"{rows[0].call} and {len(rows) - 1} more: {rows[0].error}"
 
 
 def _cells(name: str, rows: list[Discrepancy]) -> tuple[str, ...]:
