@@ -15,6 +15,7 @@ Commands = Any
 _EDITABLE = "pip install -e '.[all]', or the sessions of nox"
 _RESULTS = Path("matrix/results")
 _ZOO = Path("matrix/zoo/results")
+_LANES = Path("matrix/lanes/results.jsonl")
 _PAGE = Path("build/matrix.html")
 _DATA = Path("build/exportcompat-data/exportcompat_data")
 
@@ -336,6 +337,22 @@ def _add_zoo(commands: Commands) -> None:
     parser.add_argument("--page", type=Path, metavar="FILE", help="run nothing; write the page of the results")
 
 
+def _add_lanes(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from .lanes import run_lanes, write_page
+
+        return write_page(arguments.results, arguments.page) if arguments.page else run_lanes(arguments)
+
+    parser = _add(commands, "lanes", "export the telling cases beyond ONNX, and keep what came of them", run)
+    parser.add_argument("--lane", action="append", default=[], metavar="NAME", help="only these, as shell patterns")
+    parser.add_argument("--case", action="append", default=[], metavar="NAME", help="cases, as shell patterns")
+    parser.add_argument("--fresh", action="store_true", help="run again what has a result")
+    parser.add_argument("--list", action="store_true", help="show what would be run, and end")
+    parser.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for a step (600)")
+    parser.add_argument("--results", type=Path, default=_LANES, metavar="FILE", help=f"the results ({_LANES})")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="run nothing; write the page of the results")
+
+
 _COMMANDS = (
     _add_run,
     _add_why,
@@ -355,6 +372,7 @@ _COMMANDS = (
     _add_boundaries,
     _add_bisect,
     _add_zoo,
+    _add_lanes,
 )
 
 if __name__ == "__main__":

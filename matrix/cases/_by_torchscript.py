@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from exportcompat import apply_patches, plan
+from exportcompat import apply_patches
 from exportcompat._verification import LOGITS, TOKEN_AXES
 
 from ._decoder import Decoder, Sample
+from ._flat_inputs import pytree_specs, tensor_axes
 
 
 class Flat(torch.nn.Module):  # type: ignore[misc,unused-ignore]
@@ -45,8 +46,7 @@ def export_script(decoder: Decoder, path: Path, _: Collection[str]) -> None:
         decoder: the model with its calls.
         path: the file.
     """
-    nodes = [item.spec.id for item in plan() if item.applies and all(place.is_pytree for place in item.spec.places)]
-    with apply_patches(include=nodes), warnings.catch_warnings():
+    with apply_patches(include=pytree_specs()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         inputs = decoder.sample(Sample())
         tensors, structure = pytree.tree_flatten(inputs)
@@ -64,14 +64,8 @@ def export_script(decoder: Decoder, path: Path, _: Collection[str]) -> None:
 
 def _dynamic_axes(shapes: Any, inputs: list[str], outputs: list[str]) -> dict[str, dict[int, str]]:
     """Return the axes of each input and output by its name; a cache that is returned has other sizes."""
-    leaves = pytree.tree_leaves(shapes, is_leaf=_is_axes)
-    axes = {name: dict(leaf) for name, leaf in zip(inputs, leaves, strict=True) if leaf}
+    axes = {name: dict(leaf) for name, leaf in zip(inputs, tensor_axes(shapes), strict=True) if leaf}
     grown = dict(zip(outputs[1:], (name for name in inputs if "." in name), strict=True))
     for output, name in grown.items():
         axes[output] = {axis: f"{output}_{axis}" for axis in axes.get(name, ())}
     return {**axes, LOGITS: TOKEN_AXES}
-
-
-def _is_axes(node: Any) -> bool:
-    """Say whether a node of dynamic shapes is what one tensor has: a name for each of its dynamic axes."""
-    return isinstance(node, dict) and all(isinstance(key, int) for key in node)

@@ -11,6 +11,7 @@ from ._decoder import SEED
 
 if TYPE_CHECKING:
     from exportcompat import Discrepancy
+    from exportcompat._verification import Program
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Case:
         slow_without: ids of specs without which torch takes minutes to unroll a loop, or to refuse it, and of specs
             whose graph here is large while others of their kind are proved: their proofs are left out of the tests.
         around: makes a context in which the case is exported.
-        compare: compares a file with eager, given what makes the model anew.
+        compare: compares a file, or another exporter's program, with eager, given what makes the model anew.
         write: writes the file, given the decoder, the path and the ids of the specs that are applied; None for plain
             `torch.onnx.export` with the decoder's own axes and names.
         is_captured: it goes by `torch.export`, so that a second export can be compared with the first.
@@ -77,7 +78,7 @@ class Case:
     exclude: tuple[str, ...] = ()
     slow_without: tuple[str, ...] = ()
     around: Callable[[], AbstractContextManager[None]] = nullcontext
-    compare: "Callable[[Path, Callable[[], Any]], list[Discrepancy]]" = COMPARE_DECODER
+    compare: "Callable[[Path | Program, Callable[[], Any]], list[Discrepancy]]" = COMPARE_DECODER
     write: Callable[[Any, Path, Collection[str]], None] | None = None
     is_captured: bool = True
 

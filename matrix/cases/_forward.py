@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from exportcompat._verification import Discrepancy, OnnxFile, measure
+from exportcompat._verification import Discrepancy, Program, measure, opened
 
 from ._decoder import Sample
 
@@ -76,22 +76,22 @@ class Forward:
             return self.results(self.model(**inputs))
 
 
-def compare_calls(path: Path, make: Callable[[], Forward]) -> list[Discrepancy]:
+def compare_calls(path: Path | Program, make: Callable[[], Forward]) -> list[Discrepancy]:
     """Run each call through the file and through a fresh model.
 
     Args:
-        path: an ONNX file.
+        path: an ONNX file, or another program.
         make: makes the model.
 
     Raises:
         ExportCompatError: the file cannot be loaded.
         Exception: what ONNX Runtime raises for a shape that the graph does not take.
     """
-    file, subject = OnnxFile(path), make()
+    file, subject = opened(path), make()
     return [_row(file, subject.reference(), shape) for shape in subject.shapes]
 
 
-def _row(file: OnnxFile, subject: Forward, shape: Any) -> Discrepancy:
+def _row(file: Program, subject: Forward, shape: Any) -> Discrepancy:
     inputs = subject.inputs(shape)
     # torch leaves out of a graph what its result does not depend on.
     feeds = {name: value for name, value in inputs.items() if name in file.inputs}

@@ -1,4 +1,4 @@
-"""Cases of the other families by another way: `exportcompat.export`, and the TorchScript exporter."""
+"""Cases of the other families by another way: `exportcompat.export`, `torch.export` alone, and TorchScript."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -23,6 +23,9 @@ _BY_TORCHSCRIPT = (
 )
 """Models that stand for what patches do while `torch.jit.trace` records: ropes, windows, masks, experts."""
 
+_BY_TORCH_EXPORT = ("llama", "whisper_decoder")
+"""Models that stand for what saving, loading and calling a program needs: bounds of sizes, layouts of caches."""
+
 
 def routes(cases: Mapping[str, Case]) -> Iterator[Case]:
     """Yield the cases that go by another way than `torch.onnx.export(dynamo=True)`, made from those that go by it."""
@@ -32,6 +35,9 @@ def routes(cases: Mapping[str, Case]) -> Iterator[Case]:
     for name, case in cases.items():
         if name in _BY_TORCHSCRIPT:
             yield _by_torchscript(case)
+    for name, case in cases.items():
+        if name in _BY_TORCH_EXPORT:
+            yield _by_torch_export(case)
 
 
 def _by_export(case: Case, what: str) -> Case:
@@ -59,4 +65,18 @@ def _by_torchscript(case: Case) -> Case:
         telling=False,
         write=call("_by_torchscript:export_script"),
         is_captured=False,
+    )
+
+
+def _by_torch_export(case: Case) -> Case:
+    """Return a case that goes by `torch.export`, saved and loaded."""
+    return replace(
+        case,
+        name=f"{case.name}_program",
+        title=f"{case.title}, by `torch.export`, saved and loaded",
+        shown=False,
+        everywhere=False,
+        telling=False,
+        compare=call("_by_torch_export:compare_program", compare=case.compare),
+        write=call("_by_torch_export:write_program"),
     )

@@ -5,10 +5,11 @@ from ._driver import Options, Task, plan_task, results_of, run_tasks
 from ._environments import Environments
 from ._matrix import run_matrix
 from ._quickstart import quickstart
-from ._subprocess_check import run_check
+from ._subprocess_check import NoResultError, run_check, run_module
 
 __all__ = [
     "Environments",
+    "NoResultError",
     "Options",
     "Task",
     "plan_task",
@@ -17,5 +18,6 @@ __all__ = [
     "run_cell",
     "run_check",
     "run_matrix",
+    "run_module",
     "run_tasks",
 ]

@@ -17,7 +17,7 @@ from ._source_tree import SourceTree
 _NODE = re.compile(r"pytree\((.+)\)")
 _MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")
 _NO_EXPORT = ("absent", "unsupported", "untested", "uninstallable")
-_CHECKS = ("exportcompat.matrix.checks._row:check_case", "exportcompat.matrix.checks._row:ablate")
+CHECKS = ("exportcompat.matrix.checks._row:check_case", "exportcompat.matrix.checks._row:ablate")
 _RECORDS = tuple(
     f"exportcompat.registry:{name}" for name in ("PatchingSpec", "Registry", "CompanionRule", "Fingerprints")
 )
@@ -40,7 +40,9 @@ def key(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def code_of(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, str]:
+def code_of(
+    case: Case, versions: Mapping[str, str], row: Mapping[str, Any], checks: tuple[str, ...] = CHECKS
+) -> dict[str, str]:
     """Return what a result depends on of our own code, as texts and digests by name.
 
     That is: the record of the case and every definition of ours that its factory, its comparison and the check lead to;
@@ -49,12 +51,16 @@ def code_of(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> 
     Nothing is known of what a broken export would reach, so that depends on every spec that applies whole. Specs that
     were not applied, because they are for models which were not loaded or for caches of other classes, do not count.
 
-    Args: see `key`.
+    Args:
+        case: see `key`.
+        versions: see `key`.
+        row: see `key`.
+        checks: the functions that export and compare, as `"module:function"`.
     """
     tree = own_source()
     return {
         "record": _record(case),
-        **{name: _digest(tree, *arguments) for name, arguments in _roots(case, versions, row).items()},
+        **{name: _digest(tree, *arguments) for name, arguments in _roots(case, versions, row, checks).items()},
     }
 
 
@@ -69,12 +75,14 @@ Root = tuple[tuple[str, ...], bool, tuple[str, ...]]
 """Functions, whether what they return is called, and the names of settings that count."""
 
 
-def _roots(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, Root]:
+def _roots(
+    case: Case, versions: Mapping[str, str], row: Mapping[str, Any], checks: tuple[str, ...] = CHECKS
+) -> dict[str, Root]:
     """Return where the code begins that a result depends on, by a name for it."""
     functions = tuple(item.function for item in _calls(case))
     found: dict[str, Root] = {"catalogue": ((_RECORD,), True, ()), "case": (functions, True, _picks(case))}
     if row["state"] not in _NO_EXPORT:
-        found["check"] = ((*_CHECKS, *_RECORDS), True, ())
+        found["check"] = ((*checks, *_RECORDS), True, ())
         for spec, is_called in _reached(row, versions):
             name = f"{spec.id} {spec.kind} {' '.join(spec.targets)}"
             found[name] = ((spec.replacement,), is_called, ())

@@ -8,6 +8,7 @@ filled, is kept for a round trip. In a graph it would be a branch of Python: a g
 keys and values of the encoder's states, and another for the later ones, which ignores the states. So while it is traced
 no layer is updated, and each appends the keys and values of the states that it is given to those of the past. One graph
 then does both: the first call has a past of length 0 and all states, later ones have the past and no states (length 0).
+A program that was captured so can be saved and loaded: the layout is written as plain data.
 `exportcompat.TextDecoder` leaves out the states that the past has, so that every call may have all of them.
 Can go: when transformers registers the class itself with these leaves, and cross-attention appends.
 """
@@ -53,7 +54,9 @@ class PairLayout:
 
 def node_of_encoder_decoder_cache(original: Any) -> dict[str, Any]:
     """Return the arguments of `torch.utils._pytree.register_pytree_node` for `EncoderDecoderCache`."""
-    return cache_node("EncoderDecoderCache", flatten, unflatten)
+    return cache_node(
+        "EncoderDecoderCache", flatten, unflatten, to_dumpable_context=_dumped, from_dumpable_context=_restored
+    )
 
 
 def flatten(cache: Any) -> tuple[list[Any], PairLayout]:
@@ -89,6 +92,32 @@ def unflatten(leaves: Iterable[Any], layout: PairLayout) -> Any:
     if any(is_traced(leaf) for _, leaf in named):
         cache.is_updated = dict.fromkeys(layout.state["is_updated"], False)
     return cache
+
+
+def _dumped(layout: PairLayout) -> list[Any]:
+    """Return a layout as plain data: the classes and layouts of both caches, and which layers are updated."""
+    parts = zip(layout.classes, layout.layouts, strict=True)
+    return [
+        [[cls.__module__, cls.__qualname__, _serializer(cls).to_dumpable_context(inner)] for cls, inner in parts],
+        [[index, bool(flag)] for index, flag in layout.state.get("is_updated", {}).items()],
+    ]
+
+
+def _restored(data: list[Any]) -> PairLayout:
+    """Return the layout that was written as plain data."""
+    import importlib
+
+    found = [(getattr(importlib.import_module(module), name), inner) for module, name, inner in data[0]]
+    layouts = [_serializer(cls).from_dumpable_context(inner) for cls, inner in found]
+    builders = [_node_of(cls).unflatten_fn for cls, _ in found]
+    state = {"is_updated": dict(data[1])}
+    return PairLayout((found[0][0], found[1][0]), (layouts[0], layouts[1]), (builders[0], builders[1]), state)
+
+
+def _serializer(cls: type) -> Any:
+    from torch.utils._pytree import SUPPORTED_SERIALIZED_TYPES
+
+    return SUPPORTED_SERIALIZED_TYPES[cls]
 
 
 def _part(cache: Any, place: str) -> Any:

@@ -15,8 +15,8 @@ from ._onnx_decoder import (
     dotted,
     present_name,
 )
-from ._onnx_file import PREFIX, OnnxFile, matched, placed
-from ._schedules import Schedule, compare, decoder_schedules, run, same_tokens
+from ._onnx_file import PREFIX, OnnxFile, Program, matched, opened, placed
+from ._schedules import Candidate, Schedule, compare, decoder_schedules, run, same_tokens
 
 __all__ = [
     "CACHE_AXES",
@@ -27,11 +27,13 @@ __all__ = [
     "PREFIX",
     "PRESENT",
     "TOKEN_AXES",
+    "Candidate",
     "Contract",
     "Discrepancies",
     "Discrepancy",
     "OnnxDecoder",
     "OnnxFile",
+    "Program",
     "Schedule",
     "cache_names",
     "compare",
@@ -40,6 +42,7 @@ __all__ = [
     "dotted",
     "matched",
     "measure",
+    "opened",
     "placed",
     "present_name",
     "run",

@@ -12,7 +12,7 @@ from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
 from ._contract import contract_of
-from ._onnx_file import OnnxFile, placed
+from ._onnx_file import Program, opened, placed
 
 PAST_ARGUMENT = "past_key_values"
 PAST = f"{PAST_ARGUMENT}.{{}}.{{}}"
@@ -46,10 +46,10 @@ def present_name(past: str) -> str:
 
 
 class OnnxDecoder:
-    """An ONNX file with the interface of a decoder, run by ONNX Runtime on the CPU.
+    """An ONNX file with the interface of a decoder, run by ONNX Runtime on the CPU, or another exporter's program.
 
     Args:
-        file: the file, or its path.
+        file: the program, or the path of a file.
         outputs: the names of its outputs, where the file has others; None if it has the right ones.
 
     Raises:
@@ -57,8 +57,8 @@ class OnnxDecoder:
         ExportCompatError: the file is missing, truncated or no model, or has not these inputs and outputs.
     """
 
-    def __init__(self, file: Path | OnnxFile, outputs: Sequence[str] | None = None) -> None:
-        self._file = file if isinstance(file, OnnxFile) else OnnxFile(file)
+    def __init__(self, file: Path | Program, outputs: Sequence[str] | None = None) -> None:
+        self._file = opened(file)
         past = [name for name in self._file.inputs if name.startswith(PAST_ARGUMENT)]
         self._past = {name: dotted(name) for name in past}
         self._tokens = [name for name in self._file.inputs if name not in self._past]

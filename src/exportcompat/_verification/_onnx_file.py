@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
@@ -20,6 +20,24 @@ _TYPES = {
     "tensor(int32)": "int32",
     "tensor(bool)": "bool",
 }
+
+
+class Program(Protocol):
+    """What an exporter has made and can be run, as `OnnxFile` is: torch tensors go in and come out by their names."""
+
+    path: Path
+    inputs: dict[str, list[Any]]
+    outputs: list[str]
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What its maker has written down."""
+
+    def dtype(self, name: str) -> Any:
+        """Return the torch dtype of an input."""
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs by name, given tensors by name."""
 
 
 class OnnxFile:
@@ -75,6 +93,11 @@ class OnnxFile:
         if tensor.is_floating_point() and wanted.is_floating_point:
             tensor = tensor.to(wanted)
         return tensor.numpy()
+
+
+def opened(file: Path | Program) -> Program:
+    """Return an ONNX file by its path; any other program is open already."""
+    return OnnxFile(file) if isinstance(file, Path) else file
 
 
 def matched(found: Collection[str], known: Collection[str], what: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from exportcompat._extras import require
 
 from ._discrepancy import Discrepancy, allowed, measure
 from ._onnx_decoder import LOGITS, OnnxDecoder
+from ._onnx_file import Program
 
 
 class Reference(Protocol):
@@ -24,6 +25,28 @@ class Reference(Protocol):
 
     def others(self, batch: int, past: int) -> Mapping[str, Any]:
         """Return the inputs of a call besides the text, such as the states of an encoder."""
+
+
+class Candidate(Protocol):
+    """An exported decoder that is compared, as `OnnxDecoder` is."""
+
+    @property
+    def takes_past(self) -> bool:
+        """Say whether a call can go on from another one."""
+
+    @property
+    def last_only(self) -> bool:
+        """Say whether the logits are those of the last token alone."""
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs that are no cache."""
+
+    def empty_cache(self, batch: int) -> Any:
+        """Return what the first call has for a cache."""
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        """Return the logits and the cache for the next call."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +83,14 @@ def decoder_schedules() -> list[Schedule]:
     ]
 
 
-def compare(path: Path, reference: Callable[[], Reference], schedules: Sequence[Schedule]) -> list[Discrepancy]:
+def compare(
+    path: Path | Program, reference: Callable[[], Reference], schedules: Sequence[Schedule]
+) -> list[Discrepancy]:
     """Run every schedule through the file and through a fresh reference.
 
     Args:
-        path: an ONNX file with the interface of `_onnx_decoder`. One without a past is compared on first calls only.
+        path: an ONNX file with the interface of `_onnx_decoder`, or another program with it. One without a past is
+            compared on first calls only.
         reference: makes an eager decoder that no call has touched.
         schedules: what to run.
 
@@ -77,7 +103,7 @@ def compare(path: Path, reference: Callable[[], Reference], schedules: Sequence[
 
 
 def run(
-    decoder: OnnxDecoder,
+    decoder: Candidate,
     reference: Reference,
     schedule: Schedule,
     tolerance: float | None = None,
@@ -86,7 +112,7 @@ def run(
     """Yield a row for each call of a schedule.
 
     Args:
-        decoder: the file.
+        decoder: the file, or what else was exported.
         reference: the eager decoder.
         schedule: the calls.
         tolerance: largest absolute difference of a logit; None for the one of the type.

@@ -1,0 +1,31 @@
+"""All lanes, by name."""
+
+from exportcompat.registry import ExportCompatError, did_you_mean
+
+from . import _executorch, _openvino, _torch_export
+from ._lane import Lane
+
+CASES = (
+    *("llama", "mistral_window", "phi3_longrope", "llama_dynamic", "mixtral"),
+    *("qwen2_5_vl_vision", "whisper_encoder", "whisper_decoder"),
+)
+"""The telling cases: nothing special, a window, two ropes that depend on the length, experts, images, sounds."""
+
+LANES: dict[str, Lane] = {lane.name: lane for lane in (*_torch_export.LANES, *_openvino.LANES, *_executorch.LANES)}
+
+
+def find_lane(name: str) -> Lane:
+    """Return a lane.
+
+    Raises:
+        ExportCompatError: there is none of that name; the message names similar ones, or all.
+    """
+    if name not in LANES:
+        hint = did_you_mean(name, LANES) or f"; lanes: {', '.join(LANES)}"
+        raise ExportCompatError(f"there is no lane {name!r}{hint}")
+    return LANES[name]
+
+
+def cases_of(lane: Lane) -> tuple[str, ...]:
+    """Return the names of the cases that a lane is tried with."""
+    return lane.cases or CASES
