@@ -3,8 +3,9 @@
 Symptom: a graph is right for as many tokens as the sample has, and either for a prompt or for what comes behind it.
 Cause: `for i in range(num_blocks)` if the cache has no state, `for i in range(seq_len)` if it has one; the mask is
 applied to a prompt alone, to 5.14.
-What is done: while it is traced, all tokens of a call are one block, which begins from the state; zeros are an empty
-cache. That takes memory that grows with the square of the tokens, as attention does. Padding is masked in every call.
+What is done: while it is traced, blocks of 64 tokens go through torch's `scan` and begin from the state; zeros are an
+empty cache; see `_decayed_attention`. Before torch 2.9, which cannot put that into ONNX, and in a TorchScript graph all
+tokens of a call are one block, which takes memory that grows with their square. Padding is masked in every call.
 Can go: when upstream's graph holds for any number of tokens behind any state.
 Source: Lightning Attention-2, https://arxiv.org/abs/2401.04658, section 3.
 """
@@ -18,6 +19,17 @@ from exportcompat.registry import PatchingSpec
 
 def patch_lightning_attention(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `forward` of lightning attention continue from its state while it is traced."""
+    from ._chunked_scan import unless_scripted
+
+    return _patch_attention(original, unless_scripted(_by_blocks, _one_block))
+
+
+def patch_lightning_attention_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same for a torch that cannot put `scan` into ONNX."""
+    return _patch_attention(original, _one_block)
+
+
+def _patch_attention(original: Callable[..., Any], attend: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
     import torch
 
     from exportcompat.patches.toolkit.cache_names import cache_of
@@ -34,7 +46,7 @@ def patch_lightning_attention(original: Callable[..., Any]) -> Callable[..., Any
         cache = cache_of(given)
         projected = without_padding(self.act_fn(self.qkv_proj(hidden_states)), given.get("attention_mask"))
         parts = projected.unflatten(-1, (self.num_attention_heads, -1)).transpose(1, 2).chunk(3, dim=-1)
-        outputs, state = _attended(parts, self.slope_rate, _state(cache, self.layer_idx))
+        outputs, state = attend(parts, self.slope_rate, _state(cache, self.layer_idx))
         outputs = self.norm(outputs.transpose(1, 2).flatten(2)) * torch.sigmoid(self.output_gate(hidden_states))
         if cache is not None:
             cache.set_linear_cache(self.layer_idx, state)
@@ -49,7 +61,7 @@ def _state(cache: Any, index: int) -> Any:
     return None if isinstance(state, list) else state
 
 
-def _attended(parts: Any, slope: Any, state: Any) -> tuple[Any, Any]:
+def _one_block(parts: Any, slope: Any, state: Any) -> tuple[Any, Any]:
     """Return `(batch, heads, tokens, head_dim)` and the next state, in the type of the values.
 
     Args:
@@ -71,6 +83,19 @@ def _attended(parts: Any, slope: Any, state: Any) -> tuple[Any, Any]:
     return outputs.to(dtype), last.to(dtype)
 
 
+def _by_blocks(parts: Any, slope: Any, state: Any) -> tuple[Any, Any]:
+    """Return what `_one_block` returns, of the same arguments."""
+    from ._decayed_attention import decayed_attention
+
+    # Each head is a group, and a state has the values before the keys.
+    query, key, value = (part.transpose(1, 2)[..., None, :] for part in parts)
+    decay = (-slope.float()).flatten()[:, None].expand(value.shape[:-1])
+    sizes = value.shape[0], *value.shape[2:], key.shape[-1]
+    before = value.new_zeros(sizes) if state is None else state.transpose(-1, -2)[:, :, None]
+    outputs, last = decayed_attention(query, key, value, decay, before)
+    return outputs[..., 0, :].transpose(1, 2).to(value.dtype), last[:, :, 0].transpose(-1, -2).to(value.dtype)
+
+
 def _decays(slope: Any, places: Any) -> Any:
     """Return how much of what entered at token s is left at token t, `(heads, t, s)`; never a negative power."""
     import torch
@@ -79,12 +104,14 @@ def _decays(slope: Any, places: Any) -> Any:
     return torch.exp((-slope * ages).masked_fill(ages < 0, -torch.inf))
 
 
-SPECS = (
+_WAYS = {"torch>=2.9": "patch_lightning_attention", "torch>=2.6,<2.9": "patch_lightning_attention_without_scan"}
+
+SPECS = tuple(
     PatchingSpec(
         id="lightning-attention",
         targets=("transformers.models.minimax.modeling_minimax:MiniMaxLightningAttention.forward",),
-        replacement=f"{__name__}:patch_lightning_attention",
-        requires=("transformers>=4.53", "torch>=2.6"),
+        replacement=f"{__name__}:{replacement}",
+        requires=("transformers>=4.53", torch),
         reason="Lightning attention loops over the blocks or tokens of the sample: no graph, or one for that length.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/minimax/modeling_minimax.py",
@@ -92,5 +119,6 @@ SPECS = (
         proofs=("minimax",),
         defect=(r"for i in range\(num_blocks\)", r"for i in range\(seq_len\)"),
         kind="wrap",
-    ),
+    )
+    for torch, replacement in _WAYS.items()
 )

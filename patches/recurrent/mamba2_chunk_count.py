@@ -4,8 +4,8 @@ Symptom: Falcon-H1, Nemotron-H, Zamba2: the file stops in a `Split` or `Reshape`
 chunk, which are 256 in most models. Bamba and Granite MoE hybrid have the same function; their files stop, too, if they
 are made by torch 2.6 to 2.9, and do without the patch later. Falcon-H1 does without it to torch 2.8.
 Cause: torch takes an axis that is 1 in the sample for 1, and does not say so where the size follows from another one.
-What is done: while it is traced, all tokens are one chunk. A product in it has tokens x tokens elements for each head,
-as attention has.
+What is done: while it is traced, chunks of 64 tokens go through torch's `scan`; see `_ssd_chunks`. Before torch 2.9,
+which cannot put that into ONNX, all tokens are one chunk, which has tokens x tokens elements for each head.
 Can go: when sizes that follow from others are not taken for what they are in the sample.
 """
 
@@ -18,7 +18,20 @@ from exportcompat.registry import PatchingSpec
 
 
 def patch_mamba2_chunk_scan(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `mamba2_chunk_scan` take all tokens, `(batch, tokens, heads, head_dim)`, for one chunk."""
+    """Make `mamba2_chunk_scan` go through `(batch, tokens, heads, head_dim)` in a `scan` over chunks."""
+    from ._chunked_scan import unless_scripted
+
+    return _patch_scan(
+        original, unless_scripted(lambda given: _scanned(**given), lambda given: _one_chunk(original, given))
+    )
+
+
+def patch_mamba2_chunk_scan_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `mamba2_chunk_scan` take all tokens for one chunk."""
+    return _patch_scan(original, lambda given: _one_chunk(original, given))
+
+
+def _patch_scan(original: Callable[..., Any], scanned: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def mamba2_chunk_scan(hidden_states: Any, *args: Any, **kwargs: Any) -> Any:
@@ -27,10 +40,40 @@ def patch_mamba2_chunk_scan(original: Callable[..., Any]) -> Callable[..., Any]:
         if not is_traced(hidden_states):
             return original(hidden_states, *args, **kwargs)
         call = signature.bind(hidden_states, *args, **kwargs)
-        call.arguments["chunk_size"] = hidden_states.shape[1]
-        return original(*call.args, **call.kwargs)
+        call.apply_defaults()
+        return scanned({**call.arguments.pop("kwargs", {}), **call.arguments})
 
     return mamba2_chunk_scan
+
+
+def _one_chunk(original: Callable[..., Any], given: dict[str, Any]) -> Any:
+    return original(**{**given, "chunk_size": given["hidden_states"].shape[1]})
+
+
+def _scanned(
+    *,
+    hidden_states: Any,
+    dt: Any,
+    A: Any,  # noqa: N803
+    B: Any,  # noqa: N803
+    C: Any,  # noqa: N803
+    D: Any,  # noqa: N803
+    dt_bias: Any,
+    dt_softplus: bool,
+    dt_limit: tuple[float, float],
+    initial_states: Any,
+    return_final_states: bool,
+    **_others: Any,
+) -> Any:
+    """Return the outputs, and the last states where they are asked for; the others say nothing that changes numbers."""
+    import torch
+
+    from ._ssd_chunks import ssd_in_chunks
+
+    dt = dt if dt_bias is None else dt + dt_bias.to(dt.dtype)
+    dt = (torch.nn.functional.softplus(dt) if dt_softplus else dt).clamp(*dt_limit)
+    outputs, last = ssd_in_chunks(hidden_states, dt, A, B, C, D, initial_states)
+    return (outputs, last) if return_final_states else outputs
 
 
 _MODELS = {
@@ -45,7 +88,7 @@ def _spec(torch: str, models: tuple[str, ...]) -> PatchingSpec:
     return PatchingSpec(
         id="mamba2-chunk-count",
         targets=tuple(f"transformers.models.{name}.modeling_{name}:mamba2_chunk_scan" for name in models),
-        replacement=f"{__name__}:patch_mamba2_chunk_scan",
+        replacement=f"{__name__}:patch_mamba2_chunk_scan{'_without_scan' * torch.endswith('<2.9')}",
         requires=("transformers>=5.18", torch),
         reason="A scan has as many chunks as the traced sample: a graph that stops at longer texts.",
         upstream=(
