@@ -92,9 +92,17 @@ def _modules_of(model: Any) -> list[ModuleType]:
 
 def _is_place(module: ModuleType, name: str) -> bool:
     """Say whether a module calls what is replaced, has no other of that name, and does not look at it as a type."""
-    source = _source(getattr(module, "__file__", None) or "")
+    return vars(module).get(name, _OURS[name]) is _OURS[name] and _calls(getattr(module, "__file__", None) or "", name)
+
+
+# A capture asks for dozens of files, and their texts do not change.
+@functools.lru_cache(maxsize=2048)
+def _calls(file: str, name: str) -> bool:
+    import linecache
+
+    source = "".join(linecache.getlines(file))
     is_type = name == "int" and _AS_A_TYPE.search(source)
-    return vars(module).get(name, _OURS[name]) is _OURS[name] and bool(_CALLS[name].search(source)) and not is_type
+    return bool(_CALLS[name].search(source)) and not is_type
 
 
 def _is_library(name: str) -> bool:
@@ -106,10 +114,3 @@ def _used(name: str) -> set[str]:
     values = list(vars(sys.modules[name]).values()) if name in sys.modules else []
     owners = {value.__module__ for value in values if inspect.isfunction(value) and value.__module__}
     return {owner for owner in owners if not _is_library(owner)}
-
-
-@functools.lru_cache(maxsize=256)
-def _source(file: str) -> str:
-    import linecache
-
-    return "".join(linecache.getlines(file))
