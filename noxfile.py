@@ -20,6 +20,7 @@ NODE_PACKAGES = ("@huggingface/transformers@4.3.1",)
 # Packages whose sources are read; nothing of them is imported, so they need not have what they import.
 READ = ("litert-torch==0.10.0",)
 TEST_TOOLS = ("pytest>=8", "pytest-xdist", "pytest-timeout", "hypothesis", "numpy", "psutil", "fastjsonschema")
+PARALLEL = ("-n", "auto", "--maxprocesses", "4", "--dist", "worksteal")
 # Material 9 and MkDocs 1 go together; MkDocs 2 is another program.
 DOCS_TOOLS = (
     "mkdocs>=1.6,<2",
@@ -52,7 +53,7 @@ def tests(session: nox.Session, transformers: str) -> None:
     uv(session, "--no-deps", *READ)
     shipped = build(session, tools=False)
     chosen = ["tests"] if transformers == TRANSFORMERS[0] else OF_RELEASE
-    arguments = session.posargs or ["-n", "2", "--dist", "worksteal", "--timeout", "600", "--durations", "25", *chosen]
+    arguments = session.posargs or [*PARALLEL, "--timeout", "600", "--durations", "25", *chosen]
     run_python(session, "-m", "pytest", *arguments, env={"EXPORTCOMPAT_WHEEL": str(shipped)})
 
 
