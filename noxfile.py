@@ -1,6 +1,7 @@
 """Sessions. `nox -s quickstart` and `nox -s tests` are the two to know; `nox -l` lists them all."""
 
 import os
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -32,7 +33,11 @@ DOCS_TOOLS = (
 )
 NOTEBOOK_TOOLS = ("nbclient", "ipykernel", "pandas", "matplotlib")
 _OF_RELEASE = ("contract", "late", "lock", "pytree", "select", "threads")
-OF_RELEASE = ["tests/export", *(f"tests/test_{name}.py" for name in _OF_RELEASE)]
+_EXPORTS = sorted(Path(__file__).parent.glob("tests/export/test_*.py"))
+OF_RELEASE = [
+    *(f"tests/export/{path.name}" for path in _EXPORTS if re.search("transformers|find_case", path.read_text("utf-8"))),
+    *(f"tests/test_{name}.py" for name in _OF_RELEASE),
+]
 """The tests whose outcome depends on the release of transformers; the others would say the same twice."""
 CELL_TOOLS = ("psutil", "fastjsonschema", "filelock", "rich")
 CHECKED = ("src", "registry", "patches", "matrix", "tests", "benchmarks", "docs", "dataset", "noxfile.py", "setup.py")
