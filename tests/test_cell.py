@@ -56,13 +56,13 @@ def test_a_result_is_written_at_once_and_known_afterwards(path: Path) -> None:
         assert not Results(path).is_current(GPT, installed)
 
 
-@pytest.mark.parametrize("packages", [{"onnx": "2.0"}, {"python": "3.12.9"}])
+@pytest.mark.parametrize("packages", [{"onnx": "2.0"}, {"numpy": "2.0"}, {"onnx_ir": "1.0"}, {"python": "3.12.9"}])
 def test_other_versions_make_a_result_old(path: Path, packages: dict[str, str]) -> None:
     Results(path).add(LLAMA, ROW, INSTALLED)
     assert not Results(path).is_current(LLAMA, environment(**packages))
 
 
-@pytest.mark.parametrize("packages", [{"numpy": "2.0"}, {"python": "3.11.10"}, {"torch": "2.13.0+cu130"}])
+@pytest.mark.parametrize("packages", [{"packaging": "2.0"}, {"python": "3.11.10"}, {"torch": "2.13.0+cu130"}])
 def test_a_package_that_decides_nothing_does_not(path: Path, packages: dict[str, str]) -> None:
     Results(path).add(LLAMA, ROW, INSTALLED)
     assert Results(path).is_current(LLAMA, environment(**packages))

@@ -14,13 +14,14 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat.matrix._files import held, write_text
 from exportcompat.matrix.cases import Case
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import COMPANIONS, ExportCompatError
 
 from ._file_format import READ, SCHEMA, packed, text_of, unpacked
 from ._outcomes import WORKS
 from ._result_key import key
 
 PACKAGES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
+"""What a case cannot be run without."""
 
 Row = dict[str, Any]
 
@@ -51,9 +52,15 @@ class Installed:
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """The versions that a result depends on: a local part (`+cpu`) and the patch release of Python are none."""
-        found = dict(item.split("==", 1) for item in self.packages)
-        return {"python": self.python.rpartition(".")[0], **{name: found[name].partition("+")[0] for name in PACKAGES}}
+        """The versions that a result depends on: a local part (`+cpu`) and the patch release of Python are none.
+
+        Raises:
+            KeyError: one of `PACKAGES` is not installed.
+        """
+        pairs = [item.split("==", 1) for item in self.packages]
+        found = {name.replace("_", "-"): version.partition("+")[0] for name, version in pairs}
+        others = [name for name in COMPANIONS if name in found and name not in PACKAGES]
+        return {"python": self.python.rpartition(".")[0], **{name: found[name] for name in (*PACKAGES, *others)}}
 
 
 def file_name(transformers: str, torch: str) -> str:
