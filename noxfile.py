@@ -15,6 +15,12 @@ nox.options.default_venv_backend = "virtualenv"
 TORCH = "2.13.0"
 TRANSFORMERS = ("5.24.0", "4.57.6")
 ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
+# Other ways to export and to run the result, by what they are run with.
+LANES = ("openvino==2026.4.1", "executorch==1.4.1")
+# Recipes for released packages: the patch file, what checks it, and what the package is run with.
+RECIPES = {
+    "optimum-executorch-1.1.0": ("check_optimum_executorch.py", "5.0.0rc1", "executorch==1.4.1"),
+}
 # Programs that load exported files, each with a release of transformers that it takes.
 CLIENTS = {"5.24.0": ("onnxruntime-genai==0.18.0",), "4.57.6": ("optimum-onnx==0.1.0",)}
 NODE_PACKAGES = ("@huggingface/transformers@4.3.1",)
@@ -86,6 +92,28 @@ def zoo(session: nox.Session, transformers: str) -> None:
     """Export every model type of transformers that has no result yet; `-- --help` says how to choose."""
     install(session, transformers, "pillow")
     run_python(session, "-m", "exportcompat.matrix", "zoo", *session.posargs)
+
+
+@nox.session
+def lanes(session: nox.Session) -> None:
+    """Export the telling cases beyond ONNX, those that have no current result; `-- --help` says how to choose."""
+    install(session, TRANSFORMERS[0], *CELL_TOOLS, *LANES)
+    run_python(session, "-m", "exportcompat.matrix", "lanes", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("recipe", sorted(RECIPES))
+def downstream(session: nox.Session, recipe: str) -> None:
+    """Run exports of a released package as it is, where some are wrong, and then with its recipe of docs/recipes."""
+    check, transformers, *others = RECIPES[recipe]
+    name, _, version = recipe.rpartition("-")
+    install(session, transformers, *CELL_TOOLS, f"{name}=={version}", *others)
+    arguments = ["-W", "ignore", f"docs/recipes/{check}"]
+    session.run("python", *arguments, env={"PYTHONSAFEPATH": "1", "HF_HUB_OFFLINE": "1"}, success_codes=[1])
+    folder = session.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True)
+    patch = Path("docs/recipes", f"{recipe}.patch").resolve()
+    session.run("patch", "-p1", "--directory", str(folder).strip(), "--input", str(patch), external=True)
+    run_python(session, *arguments)
 
 
 @nox.session

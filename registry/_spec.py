@@ -41,6 +41,8 @@ class PatchingSpec:
             for a pytree node the source is that of the class. They are tried on code without comments and docstrings,
             as `ast.unparse` writes it. Empty: nothing is known.
         spreads: other code that matches `defect` has the defect too.
+        higher_order: higher-order operators that it puts into a graph, such as `"scan"`. Empty: what it puts there
+            lowers to core ATen, which every backend takes.
         kind: `"wrap"` (passes every call on to the original, changed or not), `"replace"` (does without it) or
             `"pytree"`.
         definer: file and line of the definition; filled in.
@@ -61,6 +63,7 @@ class PatchingSpec:
     kind: Kind
     defect: tuple[str, ...] = ()
     spreads: bool = False
+    higher_order: tuple[str, ...] = ()
     definer: str = field(default="", compare=False, repr=False)
     fingerprints: Fingerprints | None = field(default=None, compare=False, repr=False)
     origin: str = field(default="", compare=False, repr=False)
@@ -68,7 +71,7 @@ class PatchingSpec:
     def __post_init__(self) -> None:
         self._check_id()
         self._name_objects()
-        for name in ("targets", "requires", "upstream", "proofs", "defect"):
+        for name in ("targets", "requires", "upstream", "proofs", "defect", "higher_order"):
             self._check_strings(name)
         self._check_text()
         self._check_defect()

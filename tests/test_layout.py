@@ -18,7 +18,16 @@ ROOT = Path(__file__).resolve().parents[1]
 TOP = "exportcompat"
 FOLDERS = {TOP: "src/exportcompat", **{f"{TOP}.{name}": name for name in ("registry", "patches", "matrix")}}
 
-_MATRIX = ("_cli", "matrix", "matrix.proofs", "matrix.runs", "matrix.dataset", "matrix.reports", "matrix.store")
+_MATRIX = (
+    "_cli",
+    "matrix",
+    "matrix.lanes",
+    "matrix.proofs",
+    "matrix.runs",
+    "matrix.dataset",
+    "matrix.reports",
+    "matrix.store",
+)
 _EXPORT = (
     "_exporter",
     "_serving",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from exportcompat.matrix._files import write_text
+from exportcompat.matrix._files import held, write_text
 from exportcompat.matrix.cases import find_case
 from exportcompat.registry import ExportCompatError
 
@@ -32,8 +32,9 @@ def run_lanes(arguments: argparse.Namespace) -> int:
             print(f"{lane.name} {name}")
             continue
         row = check_lane(lane, find_case(name), arguments.timeout)
-        known[lane.name, name] = row
-        _write(arguments.results, known)
+        # Others may run other lanes meanwhile.
+        with held(arguments.results.parent):
+            _write(arguments.results, {**read_results(arguments.results), (lane.name, name): row})
         print(
             f"{lane.name:22} {name:20} {row['without']['state']:6} -> {row['with']['state']:6} {row['state']}",
             flush=True,

@@ -4,16 +4,17 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from exportcompat.matrix.cases import Case
 from exportcompat.matrix.checks import state_of
-from exportcompat.matrix.runs import NoResultError, run_module
+from exportcompat.matrix.runs import NoResultError, run_forked
 from exportcompat.matrix.store import code_of
 from exportcompat.registry import ExportCompatError, installed_version
 
 from ._lane import Lane
-from ._steps import CAPTURE, CONVERT, RUN
+from ._steps import CAPTURE, CONVERT, RUN, compare_step, export_step
 
 WORKS, WRONG, FAILS = "works", "wrong", "fails"
 CANNOT = "upstream-cannot"
@@ -22,7 +23,7 @@ CANNOT = "upstream-cannot"
 STATES = ("native", "patched", WRONG, FAILS, CANNOT)
 
 _BASE = ("torch", "transformers")
-_STEPS = ("exportcompat.matrix.lanes._steps:export_step", "exportcompat.matrix.lanes._steps:compare_step")
+_STEPS = tuple(f"{step.__module__}:{step.__qualname__}" for step in (export_step, compare_step))
 
 
 def check_lane(lane: Lane, case: Case, timeout: float) -> dict[str, Any]:
@@ -49,11 +50,10 @@ def check_lane(lane: Lane, case: Case, timeout: float) -> dict[str, Any]:
 
 def _half(lane: Lane, case: Case, timeout: float, *, patched: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        arguments = [lane.name, case.name, folder]
         found: dict[str, Any] = {"stage": CAPTURE, "used": [], "seconds": None, "difference": None, "higher_order": []}
         try:
-            found |= _step("export", arguments if patched else [*arguments, "--plain"], timeout)
-            compared = {} if found["stage"] else _step("compare", arguments, timeout)
+            found |= run_forked(export_step, (lane, case, Path(folder), patched), timeout)
+            compared = {} if found["stage"] else run_forked(compare_step, (lane, case, Path(folder)), timeout)
         except NoResultError as error:
             return {**found, "stage": found["stage"] or RUN, "state": FAILS, "problems": [str(error)]}
     problem, changes = found.pop("problem"), found.pop("changes")
@@ -64,10 +64,6 @@ def _half(lane: Lane, case: Case, timeout: float, *, patched: bool) -> dict[str,
         "state": FAILS if found["stage"] else WRONG if problems else WORKS,
         "problems": problems,
     }
-
-
-def _step(name: str, arguments: list[str], timeout: float) -> dict[str, Any]:
-    return run_module(["exportcompat.matrix.lanes", name, *arguments], timeout=timeout)
 
 
 def _is_upstream(without: Mapping[str, Any], together: Mapping[str, Any]) -> bool:

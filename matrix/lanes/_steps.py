@@ -21,7 +21,7 @@ _SHOWN = 3
 """Problems that a result keeps."""
 
 
-def export_step(lane: Lane, case: Case, folder: Path, *, patched: bool) -> dict[str, Any]:
+def export_step(lane: Lane, case: Case, folder: Path, patched: bool) -> dict[str, Any]:
     """Export a case into a folder.
 
     Without patches caches are taken apart all the same, by our pytree nodes: every exporter has some of its own.

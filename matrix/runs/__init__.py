@@ -3,9 +3,10 @@
 from ._cell import run_cell
 from ._driver import Options, Task, plan_task, results_of, run_tasks
 from ._environments import Environments
+from ._fork_server import NoResultError, run_forked
 from ._matrix import run_matrix
 from ._quickstart import quickstart
-from ._subprocess_check import NoResultError, run_check, run_module
+from ._subprocess_check import run_check
 
 __all__ = [
     "Environments",
@@ -17,7 +18,7 @@ __all__ = [
     "results_of",
     "run_cell",
     "run_check",
+    "run_forked",
     "run_matrix",
-    "run_module",
     "run_tasks",
 ]

@@ -87,6 +87,7 @@ _SCAN = {
     "targets": ("transformers.integrations.moe:ALL_EXPERTS_FUNCTIONS[grouped_mm]",),
     "replacement": "exportcompat.patches.experts._expert_scan:patch_grouped_mm_experts_forward",
     "defect": (r"_grouped_linear\(",),
+    "higher_order": ("scan",),
 }
 _NEWEST = {"upstream": (source("integrations/moe.py", "v5.24.0"),)}
 

@@ -148,11 +148,14 @@ _MODELS = {
 }
 
 
-_WAYS = {"torch>=2.9": "patch_gated_delta_net", "torch>=2.6,<2.9": "patch_gated_delta_net_without_scan"}
+_WAYS = {
+    "torch>=2.9": ("patch_gated_delta_net", ("scan",)),
+    "torch>=2.6,<2.9": ("patch_gated_delta_net_without_scan", ()),
+}
 
 
 def _specs(releases: str, models: tuple[str, ...], proof: str) -> Iterator[PatchingSpec]:
-    for torch, replacement in _WAYS.items():
+    for torch, (replacement, operators) in _WAYS.items():
         yield PatchingSpec(
             id="gated-delta-rule",
             targets=tuple(
@@ -166,6 +169,7 @@ def _specs(releases: str, models: tuple[str, ...], proof: str) -> Iterator[Patch
             ),
             proofs=(proof,),
             defect=(r"chunk_gated_delta_rule\(",),
+            higher_order=operators,
             kind="wrap",
         )
 

@@ -54,11 +54,14 @@ def _outputs(given: dict[str, Any], ruled: Callable[..., tuple[Any, Any]]) -> tu
     return outputs.to(given["query"].dtype), last if given["output_final_state"] else None
 
 
-_WAYS = {"torch>=2.9": "patch_kimi_delta_attention", "torch>=2.6,<2.9": "patch_kimi_delta_attention_without_scan"}
+_WAYS = {
+    "torch>=2.9": ("patch_kimi_delta_attention", ("scan",)),
+    "torch>=2.6,<2.9": ("patch_kimi_delta_attention_without_scan", ()),
+}
 
 
 def _specs(releases: str, models: tuple[str, ...]) -> Iterator[PatchingSpec]:
-    for torch, replacement in _WAYS.items():
+    for torch, (replacement, operators) in _WAYS.items():
         yield PatchingSpec(
             id="kimi-delta-chunks",
             targets=tuple(f"transformers.models.{name}.modeling_{name}:chunk_kimi_delta_attention" for name in models),
@@ -69,6 +72,7 @@ def _specs(releases: str, models: tuple[str, ...]) -> Iterator[PatchingSpec]:
                 "https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/models/kimi_linear/modeling_kimi_linear.py",
             ),
             proofs=("kimi_linear",),
+            higher_order=operators,
             kind="wrap",
         )
 

@@ -134,11 +134,11 @@ _MIXERS = {
 }
 
 
-_WAYS = {"torch>=2.9": "patch_mamba_mixer", "torch>=2.6,<2.9": "patch_mamba_mixer_without_scan"}
+_WAYS = {"torch>=2.9": ("patch_mamba_mixer", ("scan",)), "torch>=2.6,<2.9": ("patch_mamba_mixer_without_scan", ())}
 
 
 def _specs(releases: str, models: tuple[str, ...]) -> Iterator[PatchingSpec]:
-    for torch, replacement in _WAYS.items():
+    for torch, (replacement, operators) in _WAYS.items():
         yield PatchingSpec(
             id="mamba-scan",
             targets=tuple(f"{_MODELS}.{_MIXERS[model]}.forward" for model in models),
@@ -150,6 +150,7 @@ def _specs(releases: str, models: tuple[str, ...]) -> Iterator[PatchingSpec]:
             ),
             proofs=models,
             defect=(r"cache_params",),
+            higher_order=operators,
             kind="wrap",
         )
 

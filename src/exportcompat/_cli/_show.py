@@ -52,7 +52,8 @@ def show_data(spec_id: str, registry: Registry, environment: Environment) -> dic
 
 def _variant_data(decision: Decision) -> dict[str, Any]:
     spec = decision.spec
-    lists = {name: list(getattr(spec, name)) for name in ("requires", "targets", "upstream", "proofs", "defect")}
+    names = ("requires", "targets", "upstream", "proofs", "defect", "higher_order")
+    lists = {name: list(getattr(spec, name)) for name in names}
     texts = {name: getattr(spec, name) for name in ("reason", "kind", "replacement", "spreads", "definer", "origin")}
     return {**texts, **lists, "is_local": spec.is_local, "applies": decision.applies, "decision": decision.reason}
 
@@ -67,6 +68,7 @@ def _facts(decision: Decision) -> Iterator[str]:
     yield from _field("local", "yes: some of it is an object of this process alone") if spec.is_local else ()
     yield from _field("upstream", *spec.upstream)
     yield from _field("proofs", *spec.proofs)
+    yield from _field("operators", *spec.higher_order) if spec.higher_order else ()
     yield from _field("defined at", spec.definer)
     yield from _field("from", spec.origin) if spec.origin else ()
     yield from _field("applies", f"{'yes' if decision.applies else 'no'}: {decision.reason}")
