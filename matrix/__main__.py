@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, installed_version
 
 Commands = Any
 """What `add_subparsers` returns; its class is private to argparse."""
@@ -87,14 +87,27 @@ def _add_why(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
         from .reports import why
 
-        print("\n".join(why(arguments.results, arguments.case, arguments.transformers, arguments.torch)))
+        releases = (arguments.transformers or _installed("transformers"), arguments.torch or _installed("torch"))
+        print("\n".join(why(arguments.results, arguments.case, *releases)))
         return 0
 
     parser = _add(commands, "why", "say from the results how a case is on given versions, and why", run)
     parser.add_argument("case", metavar="CASE_OR_MODEL", help="a case, a model type, a class, a folder, a hub name")
-    parser.add_argument("--transformers", required=True, metavar="RELEASE")
-    parser.add_argument("--torch", required=True, metavar="RELEASE")
+    for package in ("transformers", "torch"):
+        parser.add_argument(f"--{package}", metavar="RELEASE", help="default: what is installed")
     _add_results(parser)
+
+
+def _installed(package: str) -> str:
+    """Return the release that is installed.
+
+    Raises:
+        ExportCompatError: there is none.
+    """
+    version = installed_version(package)
+    if version is None:
+        raise ExportCompatError(f"{package} is not installed; give --{package} RELEASE")
+    return str(version.public)
 
 
 def _add_report(commands: Commands) -> None:

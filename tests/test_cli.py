@@ -733,3 +733,18 @@ def test_the_module_runs_as_a_program() -> None:
 def test_the_installed_command_is_this_one() -> None:
     (entry,) = [item for item in metadata.entry_points(group="console_scripts") if item.name == "exportcompat"]
     assert entry.load() is _cli.main
+
+
+@pytest.mark.parametrize("command", [["plan"], ["matrix", "run"]])
+def test_an_interrupt_is_one_line(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from exportcompat.matrix import __main__ as matrix
+
+    def stop(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_plan, "plan", stop)
+    monkeypatch.setattr(matrix, "main", stop)
+    assert _cli.main(command) == 130
+    assert capsys.readouterr().err == "exportcompat: interrupted\n"

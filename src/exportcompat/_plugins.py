@@ -122,9 +122,7 @@ def _source(name: str) -> RegistrySource:
         return RegistrySource(name, f"{name}:SPECS")
     known = [OWN, *(item.name for item in (*offered, *ADAPTERS))]
     hint = did_you_mean(name, known) or f"; known ones: {', '.join(known)}"
-    raise RegistryError(
-        f"there is no registry {name!r}, and no module of that name{hint}. module:attribute is one, too"
-    )
+    raise RegistryError(f"there is no registry {name!r}, no module of that name, and it is no module:attribute{hint}")
 
 
 def _is_module(name: str) -> bool:

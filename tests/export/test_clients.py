@@ -8,14 +8,22 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="an export needs torch")
 pytest.importorskip("transformers", reason="the cases are models of transformers")
-pytest.importorskip("onnxruntime", reason="the clients run on it")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the clients run on it")
 
 from exportcompat import apply_patches, export
 from exportcompat._exporter._client_configs import write_configs
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.matrix.cases._encoder_decoder_models import make_encoder_decoder
+from exportcompat.matrix.cases._encoder_models import make_wav2vec2
 
 STEPS = 32
+ENCODER: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "initializer_range": 0.2,
+}
 GREEDY = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "do_sample": False}
 
 
@@ -106,6 +114,44 @@ def test_optimum_generates_the_same_tokens_with_two_files(name: str, client: str
     found = getattr(runtime, client).from_pretrained(tmp_path).generate(**inputs, **settings)
     wanted = whole.generate(**inputs, **settings)
     assert torch.equal(found, wanted) and wanted.shape[1] >= STEPS
+
+
+def image_model() -> tuple[Any, dict[str, Any]]:
+    """Return ViT, and images."""
+    transformers = pytest.importorskip("transformers", reason="the models are of transformers")
+    config = transformers.ViTConfig(**ENCODER, image_size=32, patch_size=8)
+    return transformers.ViTForImageClassification(config), {"pixel_values": torch.randn(3, 3, 32, 32)}
+
+
+def sound_model() -> tuple[Any, dict[str, Any]]:
+    """Return wav2vec 2.0 with its head for CTC, and sounds."""
+    transformers = pytest.importorskip("transformers", reason="the models are of transformers")
+    config = make_wav2vec2().model.config
+    config.vocab_size = 32
+    return transformers.Wav2Vec2ForCTC(config), {"input_values": torch.randn(3, 700)}
+
+
+@pytest.mark.parametrize(
+    ("make", "client"),
+    [(image_model, "ORTModelForImageClassification"), (sound_model, "ORTModelForCTC")],
+    ids=["image", "sound"],
+)
+def test_clients_of_images_and_sounds_compute_what_eager_does(make: Any, client: str, tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    model, inputs = make()
+    model.eval()
+    # Another size of the batch, and for sounds other lengths, than what is called afterwards.
+    (name, value), *_ = inputs.items()
+    calls = [{name: value[:2]}] if value.dim() > 2 else [{name: value[:2, :500]}, {name: value[:2, :600]}]
+    export(model, calls, tmp_path, verify=False)
+    with torch.no_grad():
+        wanted = model(**inputs).logits
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    found = session.run(["logits"], {name: value.numpy()})[0]
+    assert torch.allclose(torch.from_numpy(found), wanted, atol=1e-3) and wanted.abs().max() > 0.1
+    runtime = pytest.importorskip("optimum.onnxruntime", reason="optimum-onnx 0.1.0 needs transformers below 4.58")
+    found = getattr(runtime, client).from_pretrained(tmp_path)(**inputs).logits
+    assert torch.allclose(torch.as_tensor(found), wanted, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="inputs are tensors")
 
-from exportcompat._exporter._client_configs import _genai_config
+from exportcompat._exporter._client_configs import _genai_config, _is_for_genai
 from exportcompat._exporter._steps import cast_inputs
+from exportcompat._observer import InputObserver
 from exportcompat._observer._embedded_tokens import embedded, embeddings_of
 from exportcompat._observer._record import Part, Record
 from exportcompat._sample_inputs._made_inputs import sound
@@ -67,6 +68,35 @@ def test_calls_with_tokens_alone_stay_as_they_are() -> None:
 def test_a_configuration_that_differs_by_layer_gets_no_genai_config(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"genai_config.json is not written.*num_attention_heads.*optimum instead"):
         assert _genai_config(SimpleNamespace(model_type="mixed"), "model.onnx", []) is None
+
+
+@pytest.mark.parametrize("field", ["rope_parameters", "rope_scaling"])
+def test_positions_of_time_height_and_width_are_none_of_genai(field: str) -> None:
+    names = ["input_ids", "position_ids", "past_key_values.0.key", "past_key_values.0.value"]
+    rope = {"rope_type": "default", "rope_theta": 10000.0}
+    assert _is_for_genai(SimpleNamespace(**{field: rope}), names)
+    for config in (SimpleNamespace(**{field: {**rope, "mrope_section": [2, 1, 1]}}),):
+        assert not _is_for_genai(config, names)
+        # The sections are those of the text, wherever the configuration has it.
+        assert not _is_for_genai(SimpleNamespace(get_text_config=lambda config=config: config), names)
+
+
+class Turned(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch is imported if it is there.
+    """A model with a row of positions for time, height and width each."""
+
+    def forward(self, input_ids: Any, position_ids: Any) -> Any:
+        return input_ids + position_ids.sum(0)
+
+
+@pytest.mark.parametrize("rows", [3, 4])
+def test_rows_of_positions_are_no_batch(rows: int) -> None:
+    model, observer = Turned(), InputObserver()
+    with observer(model):
+        for batch, length in ((1, 5), (2, 7)):
+            model(torch.ones(batch, length, dtype=torch.int64), torch.ones(rows, batch, length, dtype=torch.int64))
+    axes = observer.axes()
+    assert axes["position_ids"] == {1: "batch", 2: "sequence"}
+    assert axes["input_ids"] == {0: "batch", 1: "sequence"}
 
 
 class Listener:

@@ -37,12 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         SystemExit: argparse ends the program itself for `--help`, `--version` (0) and for wrong usage (2).
     """
     argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == [_MATRIX]:
-        from exportcompat.matrix.__main__ import main as matrix
-
-        return matrix(argv[1:], f"exportcompat {_MATRIX}")
-    arguments = _parser().parse_args(argv)
     try:
+        if argv[:1] == [_MATRIX]:
+            from exportcompat.matrix.__main__ import main as matrix
+
+            return matrix(argv[1:], f"exportcompat {_MATRIX}")
+        arguments = _parser().parse_args(argv)
         _write(arguments.run(arguments))
     except ExportCompatError as error:
         sys.stderr.write(f"exportcompat: error: {error}\n")
