@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> None:
     target = Path(arguments[0]) if arguments else NOTEBOOK
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     # Its results are the same in any folder: it has one of its own.
-    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    NotebookClient(notebook, timeout=1800, kernel_name="python3").execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":

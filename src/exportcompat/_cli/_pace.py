@@ -23,16 +23,19 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._shares = dict(_SHARES)
+        self._ends: dict[str, float] = {}
+        self._begin = 0.0
         self.begin()
 
     def begin(self) -> None:
         """Begin a stage; the shares of the phases of the one before are learnt, if all of them were seen."""
-        ends, now = getattr(self, "_ends", {}), self._clock()
-        if self._shares.keys() - ends.keys() == {_OPTIMIZED}:
-            times = [self._begin, *ends.values(), now]
+        ends, now = self._ends, self._clock()
+        times = [self._begin, *ends.values(), now]
+        # An export that was tried twice has them in no order.
+        if [*ends, _OPTIMIZED] == list(self._shares) and times == sorted(times):
             spent = dict(zip(self._shares, (b - a for a, b in pairwise(times)), strict=True))
             self._shares = {name: seconds / max(sum(spent.values()), 1e-9) for name, seconds in spent.items()}
-        self._ends: dict[str, float] = {}
+        self._ends = {}
         self._begin = now
         self.what, self.done, self.total = "", 0, 0
 
