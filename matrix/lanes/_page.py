@@ -81,13 +81,13 @@ def _section(lane: Lane, rows: list[Row]) -> Iterator[str]:
     yield ""
     yield f"What a result takes: {lane.how_dynamic}."
     yield ""
+    yield from filter(None, [lane.notes])
     if not rows:
         yield f"No result is kept yet: `nox -s lanes -- --lane {lane.name}`."
         yield ""
         return
     yield f"Run with {_versions(rows)}."
     yield ""
-    yield from filter(None, [lane.notes])
     yield from _mended(rows)
     yield from _table(rows)
     yield from _remaining(rows)
