@@ -145,7 +145,7 @@ LANES = (
 with apply_patches(), torch.no_grad():
     exportable = TorchExportableModuleForDecoderOnlyLM(model, batch_size=1, max_cache_len=2048)
     program = exportable.export(input_ids, cache_position=positions, dynamic_shapes=shapes, strict=True)
-    lowered = to_edge_transform_and_lower({"forward": program}, partitioner=[XnnpackPartitioner()])
+    lowered = to_edge_transform_and_lower({"forward": program}, partitioner=[])
 Path("model.pte").write_bytes(lowered.to_executorch().buffer)
 """,
     ),
