@@ -57,9 +57,12 @@ def write_program(subject: Any, path: Path, _: Collection[str]) -> None:
     """Save a program and its interface in a folder in the place of a file."""
     import torch
 
+    # Before the capture, which may leave something on the model.
+    interface = interface_of(subject)
+    program = capture(subject)
     path.mkdir()
-    interface_of(subject).write(path)
-    torch.export.save(capture(subject), path / FILE)
+    interface.write(path)
+    torch.export.save(program, path / FILE)
 
 
 def compare_program(

@@ -23,8 +23,8 @@ _BY_TORCHSCRIPT = (
 )
 """Models that stand for what patches do while `torch.jit.trace` records: ropes, windows, masks, experts."""
 
-_BY_TORCH_EXPORT = ("llama", "whisper_decoder")
-"""Models that stand for what saving, loading and calling a program needs: bounds of sizes, layouts of caches."""
+_BY_TORCH_EXPORT = ("llama",)
+"""Models that stand for what saving, loading and calling a program needs."""
 
 
 def routes(cases: Mapping[str, Case]) -> Iterator[Case]:

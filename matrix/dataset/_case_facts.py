@@ -31,7 +31,7 @@ _TASKS_OF_MAKERS: Mapping[str, str] = {"make_classes": "text-classification"}
 _PARTS: Mapping[str, str] = {"make_text_decoder": "decoder", "make_states_encoder": "encoder"}
 """Makers of one part of a model."""
 
-_ENDS: Mapping[str, str] = {"_export": "exportcompat.export", "_script": "torchscript"}
+_ENDS: Mapping[str, str] = {"_export": "exportcompat.export", "_script": "torchscript", "_program": "torch.export"}
 """Ends of the names of cases that go by another way than `torch.onnx.export(dynamo=True)`."""
 DYNAMO = "dynamo"
 

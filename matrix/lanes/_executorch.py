@@ -137,11 +137,15 @@ LANES = (
             *("qwen2_5_vl_vision", "whisper_encoder"),
         ),
         how_dynamic=f"one sequence, any lengths up to {LENGTH} tokens in all; models without a cache at one shape",
+        notes="""\
+`optimum-executorch` goes this way; what it makes of a Llama with dynamic NTK is under
+[Other exporters](exporters.md#optimum-executorch).
+""",
         snippet="""\
 with apply_patches(), torch.no_grad():
     exportable = TorchExportableModuleForDecoderOnlyLM(model, batch_size=1, max_cache_len=2048)
     program = exportable.export(input_ids, cache_position=positions, dynamic_shapes=shapes, strict=True)
-    lowered = to_edge_transform_and_lower({"forward": program}, partitioner=[XnnpackPartitioner()])
+    lowered = to_edge_transform_and_lower({"forward": program}, partitioner=[])
 Path("model.pte").write_bytes(lowered.to_executorch().buffer)
 """,
     ),

@@ -32,6 +32,7 @@ patches caches are taken apart all the same, since every exporter has pytree nod
 | wrong | there is a result, and it computes something else than eager, or stops at other lengths |
 | fails | no result |
 | upstream-cannot | the model is captured right, and the lane's own tools refuse it |
+| - | no result is kept yet, or the lane is not tried with it |
 """
 _COMMANDS = """
 ```sh
@@ -53,7 +54,7 @@ def write_page(results: Path, page: Path) -> int:
 
 def page_of(rows: Mapping[tuple[str, str], Row]) -> str:
     """Return the page as Markdown."""
-    lanes = [lane for lane in LANES.values() if any(name == lane.name for name, _ in rows)]
+    lanes = list(LANES.values())
     parts = [_INTRODUCTION, *_overview(lanes, rows), _COMMANDS]
     for lane in lanes:
         parts += _section(lane, [rows[lane.name, name] for name in cases_of(lane) if (lane.name, name) in rows])
@@ -70,7 +71,7 @@ def _overview(lanes: list[Lane], rows: Mapping[tuple[str, str], Row]) -> Iterato
 
 
 def _cell(state: str) -> str:
-    return f"**{state}**" if state in (WRONG, FAILS, CANNOT) else state
+    return f"**{state}**" if state in (WRONG, FAILS, CANNOT) else state or "-"
 
 
 def _section(lane: Lane, rows: list[Row]) -> Iterator[str]:
@@ -78,9 +79,15 @@ def _section(lane: Lane, rows: list[Row]) -> Iterator[str]:
     yield ""
     yield f"```python\n{lane.snippet.rstrip()}\n```"
     yield ""
-    yield f"What a result takes: {lane.how_dynamic}. Run with {_versions(rows)}."
+    yield f"What a result takes: {lane.how_dynamic}."
     yield ""
     yield from filter(None, [lane.notes])
+    if not rows:
+        yield f"No result is kept yet: `nox -s lanes -- --lane {lane.name}`."
+        yield ""
+        return
+    yield f"Run with {_versions(rows)}."
+    yield ""
     yield from _mended(rows)
     yield from _table(rows)
     yield from _remaining(rows)

@@ -20,7 +20,7 @@ from exportcompat.registry import text_table
 
 from ._options import Commands, to_json
 
-_ROUTES = ("dynamo", "exportcompat.export", "torchscript")
+_ROUTES = ("dynamo", "exportcompat.export", "torchscript", "torch.export")
 _MODEL = "a folder with a config.json, or a model type such as jamba"
 _OLD = "run with an older code of exportcompat"
 _MEANING = {

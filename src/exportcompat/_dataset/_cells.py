@@ -85,7 +85,8 @@ def cells_of(
         content: the file.
         task: only results for it.
         attention: only results with it: `default` or `eager`.
-        route: only results of this way to export: `dynamo`, `exportcompat.export` or `torchscript`.
+        route: only results of this way to export: `dynamo`, `exportcompat.export`, `torchscript`
+            or `torch.export`.
     """
     wanted = {"task": task, "attention": attention, "route": route}
     names = {

@@ -80,7 +80,7 @@ def works(
         task: only results for it, such as `"text-generation"`.
         attention: only results with it: `"default"` or `"eager"`.
         route: the way to export: `"dynamo"` (`torch.onnx.export(dynamo=True)`), `"exportcompat.export"` or
-            `"torchscript"`.
+            `"torchscript"` or `"torch.export"` (saved and loaded).
 
     Raises:
         MissingExtraError: `exportcompat-data` is not installed.
