@@ -1,15 +1,20 @@
 """The gated delta rule in blocks of tokens, without a loop and without `scan`, for a torch that cannot lower it.
 
-A block takes the state `S` to `P S + Q` (see `_delta_block`), and these are joined by `_parallel_scan`. Time grows with
-the tokens, and so does memory, by a matrix of key size x key size for each block and head.
+In a block, what the tokens write is the solution of a triangular system, whose inverse is put together from blocks of
+1, 2, 4, ... rows; powers of the matrix would overflow where keys are alike. A block takes the state `S` to `P S + Q`,
+and these are joined by `_parallel_scan`. Time grows with the tokens, and so does memory, by a matrix of key size x key
+size for each block and head.
+Source: Gated Delta Networks, https://arxiv.org/abs/2412.06464, section 3.3.
 """
 
+from dataclasses import dataclass
 from typing import Any
-
-from ._delta_block import Block, block_masks
 
 BLOCK = 32
 """Tokens in a block."""
+
+_LEAST = 1e-37
+"""A decay of 0 has no logarithm."""
 
 
 def chunkwise_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, state: Any) -> tuple[Any, Any]:
@@ -20,16 +25,62 @@ def chunkwise_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any
 
     decay = decay if decay.ndim == query.ndim else decay[..., None]
     # A cache that writes into the state it was given cannot be exported if what is written needs a gradient.
-    parts = (part.detach().float() for part in (query * query.shape[-1] ** -0.5, key, value, beta[..., None]))
-    tokens, blocked = query.shape[1], tuple(_blocked(part) for part in (*parts, decay.detach().double()))
-    blocks = Block.of(blocked, block_masks(BLOCK, query.device))
+    parts = (part.detach() for part in (query * query.shape[-1] ** -0.5, key, value, beta[..., None], decay))
+    tokens, blocks = query.shape[1], _Blocks.of(*parts)
     if state is None:
         state = value.new_zeros(value.shape[0], value.shape[2], key.shape[-1], value.shape[-1])
-    first, kept, entered = state.float(), *blocks.step()
+    first, kept, entered = state.float(), *blocks.steps()
     states = parallel_scan(kept, entered, first, torch.matmul)
-    _, outputs = blocks.run(torch.cat([first[None], states[:-1]]))
+    outputs = blocks.outputs(torch.cat([first[None], states[:-1]]))
     # Axes: blocks, batch, heads, tokens of a block, value size.
     return outputs.permute(1, 0, 3, 2, 4).flatten(1, 2)[:, :tokens], states[-1].to(state.dtype)
+
+
+@dataclass
+class _Blocks:
+    """Tokens in blocks: every tensor has the axes blocks, batch, heads, tokens of a block, and one of its own.
+
+    Attributes:
+        query: scaled, of key size.
+        key: of key size.
+        written: what tokens write if the state is 0, of value size.
+        read: what tokens take of the state before they write, of key size.
+        sums: logarithms of the decays from the first token of the block on, of key size or 1; float64.
+    """
+
+    query: Any
+    key: Any
+    written: Any
+    read: Any
+    sums: Any
+
+    @classmethod
+    def of(cls, query: Any, key: Any, value: Any, beta: Any, decay: Any) -> "_Blocks":
+        """Make blocks of `(batch, tokens, heads, size)` each."""
+        import torch
+
+        query, key, value, beta = (_blocked(part.float()) for part in (query, key, value, beta))
+        sums = torch.cumsum(_blocked(decay.double().clamp(min=_LEAST).log()), -2)
+        inverse = _inverse(beta * _pairs(key, key, sums).tril(-1))
+        read = beta * key * torch.exp(sums).float()
+        return cls(query, key, inverse @ (beta * value), inverse @ read, sums)
+
+    def steps(self) -> tuple[Any, Any]:
+        """Return `P`, key size x key size, and `Q`, key size x value size, of each block and head."""
+        import torch
+
+        last = self.sums[..., -1:, :]
+        leaving = (self.key * torch.exp(last - self.sums).float()).transpose(-1, -2)
+        unit = torch.eye(self.key.shape[-1], device=self.key.device)
+        return unit * torch.exp(last).float() - leaving @ self.read, leaving @ self.written
+
+    def outputs(self, states: Any) -> Any:
+        """Return the outputs, of value size, for the states before each block."""
+        import torch
+
+        changes = self.written - self.read @ states
+        attended = _pairs(self.query, self.key, self.sums) @ changes
+        return (self.query * torch.exp(self.sums).float()) @ states + attended
 
 
 def _blocked(part: Any) -> Any:
@@ -40,3 +91,28 @@ def _blocked(part: Any) -> Any:
     count = (part.shape[1] + BLOCK - 1) // BLOCK + 1
     whole = torch.nn.functional.pad(part, (0, 0, 0, 0, 0, count * BLOCK - part.shape[1]))
     return whole.unflatten(1, (count, BLOCK)).permute(1, 0, 3, 2, 4)
+
+
+def _pairs(left: Any, right: Any, sums: Any) -> Any:
+    """Return the product of each token with each one that is not behind it, decayed between them; 0 elsewhere."""
+    import torch
+
+    places = torch.arange(BLOCK, device=sums.device)
+    is_behind = (places[:, None] < places)[..., None]
+    decays = torch.exp((sums[..., :, None, :] - sums[..., None, :, :]).masked_fill(is_behind, -torch.inf)).float()
+    if decays.shape[-1] == 1:
+        return left @ right.transpose(-1, -2) * decays[..., 0]
+    return (left[..., :, None, :] * right[..., None, :, :] * decays).sum(-1)
+
+
+def _inverse(lower: Any) -> Any:
+    """Return the inverse of the unit matrix plus `lower`, which has zeros on and above its diagonal."""
+    import torch
+
+    places = torch.arange(BLOCK, device=lower.device)
+    inverse = torch.eye(BLOCK, device=lower.device)
+    for step in range(BLOCK.bit_length() - 1):
+        half = places >> step
+        is_joined = (half[:, None] % 2 == 1) & (half[:, None] - 1 == half)
+        inverse = inverse - inverse @ (lower * is_joined) @ inverse
+    return inverse

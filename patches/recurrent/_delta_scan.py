@@ -1,43 +1,45 @@
-"""The gated delta rule in blocks of tokens, which go through torch's `scan`: see `_delta_block` and `_chunked_scan`."""
+"""The gated delta rule, token by token, in torch's `scan`.
+
+`scan` becomes ONNX' `Scan`, so a prompt takes as many steps as it has tokens; torch lowers it since 2.9. Chunks, as
+upstream has them, need a triangular system for each, and ONNX has no operator that solves one.
+Source: Gated Delta Networks, https://arxiv.org/abs/2412.06464, equation 10; with a decay for each channel, Kimi Linear,
+https://arxiv.org/abs/2510.26692.
+"""
 
 from typing import Any
-
-BLOCK = 32
-"""Tokens in a block where a head has one decay for a token."""
-
-CHANNEL_BLOCK = 16
-"""The same where each channel has its own, which takes tokens x tokens x channels numbers for a block."""
 
 
 def scan_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, state: Any) -> tuple[Any, Any]:
     """Return `(batch, tokens, heads, value size)`, float32, and the last state of the rule that begins from `state`.
 
-    Each token decays the state, reads it at the key, and writes back what the value differs by, times beta.
+    Each step decays the state, reads it at the key, and writes back what the value differs by, times beta.
 
     Args:
         query: `(batch, tokens, heads, key size)`, of length 1; it is scaled here.
         key: the same shape.
         value: `(batch, tokens, heads, value size)`.
         beta: `(batch, tokens, heads)`.
-        decay: logarithms of factors from 0 to 1, `(batch, tokens, heads)`, or with `key size` as fourth axis.
+        decay: factors from 0 to 1, `(batch, tokens, heads)`, or with `key size` as fourth axis.
         state: `(batch, heads, key size, value size)`; None for zeros.
     """
-    from ._chunked_scan import chunk_length, scan_chunks
-    from ._delta_block import Block, block_masks
+    from torch._higher_order_ops.scan import scan
 
-    size = CHANNEL_BLOCK if decay.ndim == query.ndim else BLOCK
-    decay = decay if decay.ndim == query.ndim else decay[..., None]
     if state is None:
         state = value.new_zeros(value.shape[0], value.shape[2], key.shape[-1], value.shape[-1]).float()
-    length = chunk_length(query.shape[1], size)
-    masks = tuple(mask[:length, :length] for mask in block_masks(size, query.device))
 
-    def step(state: Any, parts: tuple[Any, ...]) -> tuple[Any, Any]:
-        return Block.of(parts, masks).run(state)
+    def step(state: Any, token: tuple[Any, ...]) -> tuple[Any, Any]:
+        query, key, value, beta, decay = token
+        state = state * decay[..., None]
+        change = (value - (state * key[..., None]).sum(-2)) * beta[..., None]
+        state = state + key[..., None] * change[..., None, :]
+        return state, (state * query[..., None]).sum(-2)
 
-    wide = (part.float() for part in (query * query.shape[-1] ** -0.5, key, value, beta[..., None]))
-    outputs, last = scan_chunks(step, state.float(), (*wide, decay.double()), size)
-    return outputs, last.to(state.dtype)
+    decay = decay if decay.ndim == query.ndim else decay[..., None]
+    # What needs a gradient makes another operator of `scan`, and views drag the symbols of their bases along.
+    parts = (query * query.shape[-1] ** -0.5, key, value, beta, decay)
+    tokens = tuple(part.detach().float().transpose(0, 1).clone() for part in parts)
+    last, outputs = scan(step, state.detach().float().clone(), tokens)
+    return outputs.transpose(0, 1), last.to(state.dtype)
 
 
 def l2_normalized(part: Any) -> Any:

@@ -5,8 +5,8 @@ To 5.8 several tokens behind a past begin from nothing.
 Cause: loops of Python over the chunks and over the rows of one; `if ... seq_len == 1`, with `initial_state=None` in the
 other branch.
 What is done: while it is traced, a layer continues from its states for any number of tokens; zeros are an empty cache.
-The convolution has its state to the left of its inputs. The rule is applied to blocks of tokens in torch's `scan` (see
-`_delta_scan`), and before torch 2.9, which cannot put that into ONNX, to all blocks at once (see `_delta_blockwise`).
+The convolution has its state to the left of its inputs. The rule is applied token by token (see `_delta_scan`), and
+before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blockwise`).
 Can go: when upstream's chunks are no loop in Python.
 """
 
@@ -120,10 +120,9 @@ def _projected(mixer: Any, hidden: Any) -> Iterator[Any]:
 
 
 def _decay(mixer: Any, time: Any) -> Any:
-    """Return the logarithms of decays, `(batch, tokens, value heads)`."""
     import torch
 
-    return -mixer.A_log.float().exp() * torch.nn.functional.softplus(time.float() + mixer.dt_bias)
+    return torch.exp(-mixer.A_log.float().exp() * torch.nn.functional.softplus(time.float() + mixer.dt_bias))
 
 
 def _heads(mixer: Any, inputs: Any) -> Iterator[Any]:

@@ -2,9 +2,9 @@
 
 Symptom: Kimi Linear, Bailing hybrid: the file stops, or is wrong, beyond 64 tokens; the export takes minutes.
 Cause: loops of Python over the chunks and over the rows of one.
-What is done: while it is traced, `chunk_kimi_delta_attention` applies the rule to blocks of tokens in torch's `scan`
-(see `_delta_scan`), and before torch 2.9, which cannot put that into ONNX, to all blocks at once (see
-`_delta_blockwise`). Its layers continue from their states themselves.
+What is done: while it is traced, `chunk_kimi_delta_attention` applies the rule token by token (see `_delta_scan`), and
+before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blockwise`). Its layers continue
+from their states themselves.
 Can go: when upstream's chunks are no loop in Python.
 """
 
@@ -50,7 +50,7 @@ def _outputs(given: dict[str, Any], ruled: Callable[..., tuple[Any, Any]]) -> tu
 
     pair = (given[name].float() for name in ("query", "key"))
     query, key = (l2_normalized(part) if given["use_qk_l2norm_in_kernel"] else part for part in pair)
-    outputs, last = ruled(query, key, given["value"], given["beta"], given["g"].float(), given["initial_state"])
+    outputs, last = ruled(query, key, given["value"], given["beta"], given["g"].float().exp(), given["initial_state"])
     return outputs.to(given["query"].dtype), last if given["output_final_state"] else None
 
 

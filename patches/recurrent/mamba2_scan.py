@@ -54,7 +54,8 @@ def _patch_mixer(
     from ._ssd_single_chunk import ssd_single_chunk
     from ._states import causal_convolution, read_states, store_states, traced_mixer, without_padding
 
-    scanned = unless_scripted(ssd_of_mixer, ssd_single_chunk) if has_scan else ssd_single_chunk
+    chunked = unless_scripted(ssd_of_mixer, ssd_single_chunk)
+    scanned: Callable[..., tuple[Any, Any]] = chunked if has_scan else ssd_single_chunk
 
     def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
         conv_state, state = read_states(cache, self.layer_idx)
