@@ -106,7 +106,7 @@ class TestRuns:
 
         def check(lane: Any, case: Any, timeout: float) -> dict[str, Any]:
             found.append(f"{lane.name} {case.name}")
-            row = {"lane": lane.name, "case": case.name, "state": "native", "versions": driver.versions_of(lane)}
+            row = {"lane": lane.name, "case": case.name, "state": "native", "versions": result.versions_of(lane)}
             row |= {"without": {"state": "works"}, "with": {"state": "works", "used": [], "modules": [], "caches": []}}
             return {**row, "key": result.key_of(lane, case, row)}
 
@@ -149,8 +149,8 @@ def test_the_page_is_made_of_the_results(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_harm_and_where_an_export_stopped() -> None:
-    half = {"stage": "", "problems": [], "difference": 1e-6, "seconds": 1.0, "higher_order": []}
-    row = {"lane": "openvino", "case": "llama", "state": "fails", "versions": {"openvino": "1"}}
+    half: dict[str, Any] = {"stage": "", "problems": [], "difference": 1e-6, "seconds": 1.0, "higher_order": []}
+    row: dict[str, Any] = {"lane": "openvino", "case": "llama", "state": "fails", "versions": {"openvino": "1"}}
     row |= {"without": {**half, "state": "works"}, "with": {**half, "state": "fails", "stage": "convert"}}
     row["with"] |= {"problems": ["no | here"], "difference": None, "higher_order": ["scan"]}
     page = page_of({("openvino", "llama"): row})

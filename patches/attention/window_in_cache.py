@@ -35,7 +35,7 @@ def patch_create_causal_mask(original: Callable[..., Any]) -> Callable[..., Any]
         window = full_window(cache)
         if window is None:
             return original(*args, **kwargs)
-        embeddings = given.arguments.get("inputs_embeds", given.arguments.get("input_embeds"))
+        embeddings: Any = given.arguments.get("inputs_embeds", given.arguments.get("input_embeds"))
         if is_traced(embeddings):
             return _without_dropped(original(*args, **kwargs), embeddings.shape[1], window)
         # Eager mode inside a scope has the full past too, and may do without a mask.

@@ -35,7 +35,10 @@ def made(batch: int, tokens: int) -> tuple[Any, ...]:
     return query, key, value, decay, torch.randn(batch, GROUPS, HEADS, VALUE, KEY)
 
 
-class Attention(torch.nn.Module):  # type: ignore[misc,unused-ignore]  # torch has no types in every release.
+Module: Any = torch.nn.Module
+
+
+class Attention(Module):
     """The function as a model."""
 
     def forward(self, query: Any, key: Any, value: Any, decay: Any, state: Any) -> Any:

@@ -13,8 +13,10 @@ from exportcompat import apply_patches, plan
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 
+Module: Any = torch.nn.Module
 
-class Growing(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+
+class Growing(Module):
     """What a decoder does with sizes: past + new = total."""
 
     def forward(self, past: Any, new: Any, mask: Any) -> Any:
