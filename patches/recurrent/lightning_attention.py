@@ -104,7 +104,11 @@ def _decays(slope: Any, places: Any) -> Any:
     return torch.exp((-slope * ages).masked_fill(ages < 0, -torch.inf))
 
 
-_WAYS = {"torch>=2.9": "patch_lightning_attention", "torch>=2.6,<2.9": "patch_lightning_attention_without_scan"}
+_WAYS = {
+    "torch>=2.9": ("patch_lightning_attention", ("scan",)),
+    "torch>=2.6,<2.9": ("patch_lightning_attention_without_scan", ()),
+}
+"""The replacement, and the higher-order operators of its graph, by torch."""
 
 SPECS = tuple(
     PatchingSpec(
@@ -118,7 +122,8 @@ SPECS = tuple(
         ),
         proofs=("minimax",),
         defect=(r"for i in range\(num_blocks\)", r"for i in range\(seq_len\)"),
+        higher_order=operators,
         kind="wrap",
     )
-    for torch, replacement in _WAYS.items()
+    for torch, (replacement, operators) in _WAYS.items()
 )

@@ -76,8 +76,11 @@ def _scanned(
     return (outputs, last) if return_final_states else outputs
 
 
+_OLD = "torch>=2.6,<2.9"
+"""Torch that cannot put `scan` into ONNX."""
+
 _MODELS = {
-    "torch>=2.6,<2.9": ("bamba", "granitemoehybrid", "nemotron_h", "zamba2"),
+    _OLD: ("bamba", "granitemoehybrid", "nemotron_h", "zamba2"),
     "torch>=2.9,<2.10": ("bamba", "falcon_h1", "granitemoehybrid", "nemotron_h", "zamba2"),
     "torch>=2.10": ("falcon_h1", "nemotron_h", "zamba2"),
 }
@@ -88,13 +91,14 @@ def _spec(torch: str, models: tuple[str, ...]) -> PatchingSpec:
     return PatchingSpec(
         id="mamba2-chunk-count",
         targets=tuple(f"transformers.models.{name}.modeling_{name}:mamba2_chunk_scan" for name in models),
-        replacement=f"{__name__}:patch_mamba2_chunk_scan{'_without_scan' * torch.endswith('<2.9')}",
+        replacement=f"{__name__}:patch_mamba2_chunk_scan{'_without_scan' * (torch == _OLD)}",
         requires=("transformers>=5.18", torch),
         reason="A scan has as many chunks as the traced sample: a graph that stops at longer texts.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.18.0/src/transformers/models/falcon_h1/modeling_falcon_h1.py",
         ),
         proofs=tuple(_PROOFS.get(name, f"{name}_chunks") for name in models),
+        higher_order=() if torch == _OLD else ("scan",),
         kind="wrap",
     )
 

@@ -14,25 +14,28 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
+_Scan = Callable[..., tuple[Any, Any]]
+"""Takes a mixer, the inputs and time steps, and a state; see `_ssd_single_chunk`."""
+
 
 def patch_mamba2_mixer(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `forward` of a mixer of Mamba2's shape continue from its states while it is traced."""
-    return _patch_mixer(original, _step_limits)
+    return _patch_mixer(original, _step_limits, _by_chunks())
 
 
 def patch_mamba2_mixer_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
     """Do the same for a torch that cannot put `scan` into ONNX."""
-    return _patch_mixer(original, _step_limits, has_scan=False)
+    return _patch_mixer(original, _step_limits, _by_one_chunk())
 
 
 def patch_mamba2_mixer_with_least_step(original: Callable[..., Any]) -> Callable[..., Any]:
     """Do the same for a mixer whose time steps have a least, and no largest (Zamba2, Nemotron-H)."""
-    return _patch_mixer(original, _least_step)
+    return _patch_mixer(original, _least_step, _by_chunks())
 
 
 def patch_mamba2_mixer_with_least_step_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
     """Do the same for a torch that cannot put `scan` into ONNX."""
-    return _patch_mixer(original, _least_step, has_scan=False)
+    return _patch_mixer(original, _least_step, _by_one_chunk())
 
 
 def _step_limits(mixer: Any) -> tuple[Any, Any]:
@@ -44,18 +47,25 @@ def _least_step(mixer: Any) -> tuple[Any, Any]:
     return mixer.time_step_min, None
 
 
+def _by_chunks() -> _Scan:
+    from ._chunked_scan import unless_scripted
+    from ._ssd_chunks import ssd_of_mixer
+
+    return unless_scripted(ssd_of_mixer, _by_one_chunk())
+
+
+def _by_one_chunk() -> _Scan:
+    from ._ssd_single_chunk import ssd_single_chunk
+
+    return ssd_single_chunk
+
+
 def _patch_mixer(
-    original: Callable[..., Any], limits: Callable[[Any], tuple[Any, Any]], *, has_scan: bool = True
+    original: Callable[..., Any], limits: Callable[[Any], tuple[Any, Any]], scanned: _Scan
 ) -> Callable[..., Any]:
     import torch
 
-    from ._chunked_scan import unless_scripted
-    from ._ssd_chunks import ssd_of_mixer
-    from ._ssd_single_chunk import ssd_single_chunk
     from ._states import causal_convolution, read_states, store_states, traced_mixer, without_padding
-
-    chunked = unless_scripted(ssd_of_mixer, ssd_single_chunk)
-    scanned: Callable[..., tuple[Any, Any]] = chunked if has_scan else ssd_single_chunk
 
     def traced(self: Any, hidden: Any, cache: Any, mask: Any) -> Any:
         conv_state, state = read_states(cache, self.layer_idx)
@@ -92,14 +102,14 @@ _MIXERS = {
 }
 
 
-_WAYS = {"torch>=2.9": "", "torch>=2.6,<2.9": "_without_scan"}
-"""What the name of a replacement ends with, by torch."""
+_WAYS = {"torch>=2.9": ("", ("scan",)), "torch>=2.6,<2.9": ("_without_scan", ())}
+"""What the name of a replacement ends with, and the higher-order operators of its graph, by torch."""
 
 
 def _specs(
     name: str, releases: str, models: tuple[str, ...], proof: str, replacement: str = "patch_mamba2_mixer"
 ) -> Iterator[PatchingSpec]:
-    for torch, ending in _WAYS.items():
+    for torch, (ending, operators) in _WAYS.items():
         yield PatchingSpec(
             id=name,
             targets=tuple(f"{_MODELS}.{model}.modeling_{model}:{_MIXERS[model]}.forward" for model in models),
@@ -112,6 +122,7 @@ def _specs(
             ),
             proofs=(proof,),
             defect=(r"cache_params",),
+            higher_order=operators,
             kind="wrap",
         )
 
