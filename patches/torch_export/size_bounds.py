@@ -47,17 +47,23 @@ def _is_bounded(axis: Any) -> bool:
 
 
 def _widened(ranges: Mapping[Any, Any], shape_env: Any) -> dict[Any, Any]:
-    """Return ranges by symbol, without the lower bounds that follow from relations of several sizes."""
-    from torch.utils._sympy.symbol import SymT, symbol_is_type
+    """Return ranges by size, without the lower bounds that follow from relations of several sizes."""
     from torch.utils._sympy.value_ranges import ValueRanges
 
     asked = {symbol for guard in shape_env.guards for symbol in _alone(guard.expr)}
     return {
-        symbol: ValueRanges(_LEAST, held.upper)
-        if symbol.is_Symbol and symbol_is_type(symbol, SymT.SIZE) and symbol not in asked and held.lower > _LEAST
-        else held
-        for symbol, held in ranges.items()
+        size: ValueRanges(_LEAST, held.upper) if held.lower > _LEAST and _is_free(size, asked) else held
+        for size, held in ranges.items()
     }
+
+
+def _is_free(size: Any, asked: set[Any]) -> bool:
+    """Say whether a size, or a sum of several, is made of dynamic axes that nobody has asked for by themselves."""
+    from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+    symbols = size.free_symbols
+    is_relation = size.is_Symbol or len(symbols) > 1
+    return is_relation and not symbols & asked and all(symbol_is_type(symbol, SymT.SIZE) for symbol in symbols)
 
 
 def _alone(expression: Any) -> set[Any]:
