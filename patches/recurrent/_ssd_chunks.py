@@ -44,7 +44,8 @@ def ssd_of_mixer(mixer: Any, inputs: Any, time: Any, state: Any) -> tuple[Any, A
         values.unflatten(-1, (mixer.num_heads, -1)),
         time,
         -torch.exp(mixer.A_log.double()),
-        *(part.unflatten(-1, (mixer.n_groups, -1)) for part in (enter, leave)),
+        enter.unflatten(-1, (mixer.n_groups, -1)),
+        leave.unflatten(-1, (mixer.n_groups, -1)),
         mixer.D,
         state,
     )
