@@ -106,9 +106,15 @@ def _fitting(kind: Any, config: Any) -> Any:
 
 
 def _fill(model: Any) -> None:
-    """Give random numbers to weights that are all 0 or no numbers: a graph without them would be right too."""
+    """Give random numbers to weights that are all 0 or no numbers: a graph without them would be right too.
+
+    So too to the rows of padding: its token is one like others here, and of nothing but zeros all scores are equal.
+    """
     torch = require("torch", "torch")
     with torch.no_grad():
+        for table in (module for module in model.modules() if isinstance(module, torch.nn.Embedding)):
+            if table.padding_idx is not None:
+                table.weight[table.padding_idx].normal_(0.0, _SPREAD)
         for weight in _weights(model):
             is_odd = not bool(torch.isfinite(weight).all()) or float(weight.abs().max()) > 1e4
             if is_odd or not bool(weight.any()):
