@@ -69,6 +69,14 @@ def tests(session: nox.Session, transformers: str) -> None:
 
 
 @nox.session
+def keys(session: nox.Session) -> None:
+    """Record what is executed for each case, and see that its result's key covers it; arguments are names of cases."""
+    install(session, TRANSFORMERS[0], *TEST_TOOLS)
+    env = {"EXPORTCOMPAT_KEY_CASES": " ".join(session.posargs or ["*"])}
+    run_python(session, "-m", "pytest", "--timeout", "0", "tests/export/test_executed.py", env=env)
+
+
+@nox.session
 def matrix(session: nox.Session) -> None:
     """Run telling cases on four telling cells; `nox -s matrix -- --all` runs all, and `-- --help` says what else."""
     probe(session, "run", ".nox/cells", *CELL_TOOLS)

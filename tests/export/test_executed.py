@@ -1,6 +1,6 @@
 """What a result depends on is what was executed for it: an edit of any function that ran makes the result old.
 
-Run it on all cases with `EXPORTCOMPAT_KEY_CASES='*'`; the usual ones are one of each kind.
+`nox -s keys` runs it on all cases; the usual ones are one of each kind.
 """
 
 import ast
