@@ -534,6 +534,7 @@ CASES = (
             f"{title}, chunks of 64",
             call(f"{_MODELS}:make_chunks", name, chunk),
             call(f"{_MODELS}:has_chunk_scan", name, package),
+            slow_without=("mamba2-chunk-count",),
             compare=_BEYOND,
         )
         for name, package, title, chunk in _CHUNKS
