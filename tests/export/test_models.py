@@ -67,7 +67,8 @@ def existing(name: str) -> Any:
 
 @pytest.mark.parametrize("name", [existing(name) for name in (*SHOWN, *EAGER_MODELS)])
 def test_works_and_is_captured_the_same_twice(name: str) -> None:
-    assert_works(check(find_case(name), Sample()), calls=188)
+    # On the older release once is enough: what is captured twice is the business of torch.
+    assert_works(check(find_case(name), Sample(), again=not is_older()), calls=188)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name in PROVING])
