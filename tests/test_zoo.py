@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch", reason="models are built")
 
 from exportcompat.matrix.zoo import Entry, entries, run_zoo, write_page
 from exportcompat.matrix.zoo._build import NotBuiltError, build
-from exportcompat.matrix.zoo._other_sizes import with_other_sizes
 from exportcompat.matrix.zoo._outcome import OUTCOMES
 from exportcompat.matrix.zoo._run import read_results
 from exportcompat.matrix.zoo._small_config import WIDTHS, rules, small_config
@@ -84,22 +83,6 @@ def test_what_cannot_be_built_says_why_for_each_set_of_rules() -> None:
     with pytest.raises(NotBuiltError) as caught:
         build(Entry("fill-mask", "AutoModelForMaskedLM", "llama", "NoSuchModel"))
     assert all(f"{width}, model: AttributeError" in str(caught.value) for width in WIDTHS)
-
-
-def test_a_second_call_has_other_sizes() -> None:
-    tokens = torch.arange(16).reshape(2, 8)
-    call = {
-        "input_ids": tokens,
-        "bbox": torch.zeros(2, 8, 4),
-        "pixel_values": torch.zeros(2, 3, 8, 8),
-        "use_cache": False,
-    }
-    first, second = with_other_sizes([call])
-    assert first is call and second["use_cache"] is False
-    shapes = [tuple(second[name].shape) for name in ("input_ids", "bbox", "pixel_values")]
-    assert shapes == [(3, 13), (3, 13, 4), (3, 3, 8, 8)]
-    # Rows of a picture are not those of a batch.
-    assert len(with_other_sizes([{**call, "image_grid_thw": torch.ones(1, 3)}])) == 1
 
 
 class TestResults:

@@ -9,7 +9,6 @@ from exportcompat._sample_inputs import TASKS, Call, Given, InputMaker, Processo
 
 from ._arguments import complete
 from ._catalogue import Entry
-from ._other_sizes import with_other_sizes
 from ._small_config import WIDTHS, small_config
 
 _SEED = 0
@@ -67,7 +66,6 @@ def build(entry: Entry) -> Built:
             calls, task = _calls(entry, model)
             stage = "forward"
             _run(model, calls)
-            calls = _checked(model, calls)
         except Exception as error:
             # Configurations and models raise exceptions of any class for what does not fit together.
             reasons.append(f"{width}, {stage}: {type(error).__name__}: {_words(error)}")
@@ -136,19 +134,6 @@ def _calls(entry: Entry, model: Any) -> tuple[list[Call], Task]:
         # A model of texts that takes images besides does without them too.
         calls = [maker.make_text()]
     return [complete(model, call) for call in calls], task
-
-
-def _checked(model: Any, calls: list[Call]) -> list[Call]:
-    """Return calls of several sizes, if the model takes them and does not generate, which makes sizes enough."""
-    if getattr(model, "can_generate", lambda: False)():
-        return calls
-    more = with_other_sizes(calls)
-    try:
-        _run(model, more[1:])
-    except Exception:
-        # A model may have as many rows or tokens as its configuration says, and no others.
-        return calls
-    return more
 
 
 def _run(model: Any, calls: list[Call]) -> None:

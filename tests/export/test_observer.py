@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="what is observed are calls of a torch module")
 
 from exportcompat import ExportCompatError, InputObserver, apply_patches, export
-from exportcompat._observer._replay import _compared
+from exportcompat._observer._compared_call import compared
 from exportcompat._observer._rope_index import with_positions
 
 Module: Any = torch.nn.Module
@@ -584,6 +584,6 @@ def test_states_of_the_last_token_alone_are_compared_with_those_of_the_last_toke
     states, logits = torch.rand(2, 8, 4), torch.rand(2, 8, 16)
     eager = {"logits": logits[:, -1:], "states": states[:, -1:], "present": states}
     file = {"logits": logits, "states": states, "present": states}
-    assert _compared({"call": "c"}, dict(file), eager, 1, None).success
-    assert not _compared({"call": "c"}, {**file, "states": states + 1}, eager, 1, None).success
-    assert "shape" in _compared({"call": "c"}, dict(file), eager, 0, None).error
+    assert compared({"call": "c"}, dict(file), eager, 1, None).success
+    assert not compared({"call": "c"}, {**file, "states": states + 1}, eager, 1, None).success
+    assert "shape" in compared({"call": "c"}, dict(file), eager, 0, None).error

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="the comparison is between torch and
 pytest.importorskip("onnxruntime", reason="the comparison is between torch and ONNX Runtime")
 
 from exportcompat import ExportCompatError
-from exportcompat._observer._replay import first_line
+from exportcompat._observer._compared_call import first_line
 from exportcompat._verification._discrepancy import TOLERANCE, Discrepancies, measure
 from exportcompat._verification._schedules import Schedule, compare, decoder_schedules
 from exportcompat.matrix.cases._catalogue import find_case

@@ -161,7 +161,8 @@ def _run_longer(model: Any, calls: list[dict[str, Any]]) -> None:
     texts = [name for name, value in calls[0].items() if _is_text(calls[0], value)]
     if len(calls) > 1 or not texts:
         return
-    longer = {name: value.repeat(1, 2) if name in texts else value for name, value in calls[0].items()}
+    twice: Any = require("torch", "torch").cat
+    longer = {name: twice([value, value], 1) if name in texts else value for name, value in calls[0].items()}
     try:
         model(**longer)
     except Exception as error:
@@ -172,6 +173,6 @@ def _run_longer(model: Any, calls: list[dict[str, Any]]) -> None:
 
 
 def _is_text(call: Mapping[str, Any], value: Any) -> bool:
-    """Say whether a value is tokens of an encoder or of a decoder, or goes with each of them."""
+    """Say whether a value is tokens of an encoder or of a decoder, or goes with each of them, as boxes of words do."""
     tokens = [call[name] for name in ("input_ids", "decoder_input_ids") if call.get(name) is not None]
-    return any(getattr(value, "shape", None) == item.shape and item.dim() == 2 for item in tokens)
+    return any(item.dim() == 2 and getattr(value, "shape", ())[:2] == item.shape for item in tokens)

@@ -18,6 +18,7 @@ from exportcompat.registry import ExportCompatError, html_table, text_table
 
 from . import _export_sample
 from ._alignment import Aligned, align
+from ._compared_call import Observed, tensor_outputs
 from ._dynamic_axes import Axes, name_axes
 from ._embedded_tokens import embedded
 from ._growing_cache import dynamic_cache
@@ -36,7 +37,7 @@ from ._record import (
     take_result,
 )
 from ._refused_parts import check_call, check_part
-from ._replay import Observed, replay, tensor_outputs
+from ._replay import replay
 from ._rope_index import with_positions
 
 if TYPE_CHECKING:

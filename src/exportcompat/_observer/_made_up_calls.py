@@ -1,0 +1,135 @@
+"""Calls that nobody made: at sizes, and with padding, that an export has not seen, and around each bound of a file."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat._verification import Discrepancy, OnnxFile, matched, placed
+
+from . import _export_sample
+from ._bounds import Condition, sizes_around
+from ._compared_call import Observed, compared_row, first_line, input_paths
+from ._dynamic_axes import BATCH, SEQUENCE
+from ._record import Part, Record, take_result
+
+_BATCHES = (1, 3)
+"""Rows of a call."""
+
+_FEWER = 3
+"""Tokens that a text has less than the longest that was observed."""
+
+_MASK = "attention_mask"
+_PADDED = 4
+"""One in so many items of the first row is padding."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call: the sizes of its axes, its tensors by path, and what to call it."""
+
+    label: str
+    sizes: Mapping[str, int]
+    tensors: Mapping[str, Any]
+    group: str
+
+
+class MadeUpCalls:
+    """Compares a file with eager on calls that are made up.
+
+    Args:
+        observed: what was seen of the model.
+        file: the file.
+        names: the names of the results by path.
+        tolerance: the largest absolute difference; None for the one of the type.
+    """
+
+    def __init__(self, observed: Observed, file: OnnxFile, names: dict[str, str], tolerance: float | None) -> None:
+        self._observed, self._file, self._names, self._tolerance = observed, file, names, tolerance
+        self._base = _export_sample.call(observed.aligned, observed.axes, 0)
+        axes = observed.axes.items()
+        self._sizes = {name: int(self._base[path].shape[axis]) for path, named in axes for axis, name in named.items()}
+        paths = input_paths(observed.aligned)
+        self._inputs = {name: paths[other] for name, other in matched(file.inputs, paths, "the inputs").items()}
+
+    def around_bounds(self, found: Sequence[Condition]) -> Iterator[Discrepancy]:
+        """Yield comparisons of the first call at sizes on both sides of each condition."""
+        for condition in found:
+            if condition.holds(self._sizes):
+                for sizes in sizes_around(condition, self._sizes):
+                    yield self._compared(self._call(sizes, "calls around bounds"))
+
+    def unseen(self, notes: list[str]) -> Iterator[Discrepancy]:
+        """Yield comparisons at batches of 1 and 3, at another length of a text, and with padding.
+
+        Args:
+            notes: is given a sentence for each call that eager itself refuses.
+        """
+        for call in [*self._other_sizes(), *self._padded()]:
+            row = self._compared(call)
+            if row.error.startswith("eager: "):
+                notes.append(f"not compared: {row.call}; {row.error}")
+            else:
+                yield row
+
+    def _other_sizes(self) -> Iterator[_Call]:
+        seen = self._seen(BATCH)
+        for batch in _BATCHES if self._is_free(BATCH) else ():
+            if batch not in seen:
+                yield self._call({**self._sizes, BATCH: batch}, "calls of other sizes")
+        seen = self._seen(SEQUENCE)
+        length = max(seen, default=0) - _FEWER
+        if self._is_free(SEQUENCE) and length > 1 and length not in seen:
+            yield self._call({**self._sizes, SEQUENCE: length}, "calls of other sizes")
+
+    def _seen(self, name: str) -> set[int]:
+        """Return the sizes of an axis in the calls that were observed."""
+        axes, calls = self._observed.axes.items(), self._observed.aligned.calls
+        places = [(path, axis) for path, named in axes for axis, other in named.items() if other == name]
+        return {int(call[path].shape[axis]) for call in calls for path, axis in places if path in call}
+
+    def _is_free(self, name: str) -> bool:
+        """Say whether a file takes any size of an axis: it may have been made with fewer axes that are dynamic."""
+        places = [
+            self._file.inputs[item][axis]
+            for item, path in self._inputs.items()
+            for axis, other in self._observed.axes.get(path, {}).items()
+            if other == name
+        ]
+        return bool(places) and not any(isinstance(size, int) for size in places)
+
+    def _padded(self) -> Iterator[_Call]:
+        """Yield the first call with padding behind its first row, if it has a mask that is all ones."""
+        mask = self._base.get(_MASK)
+        if mask is None or mask.dim() != 2 or mask.is_floating_point() or not bool(mask.all()):
+            return
+        count = mask.shape[1] // _PADDED
+        if count:
+            padded = mask.clone()
+            padded[0, -count:] = 0
+            yield _Call(f"made up: padding {count}", self._sizes, {**self._base, _MASK: padded}, "calls with padding")
+
+    def _call(self, sizes: Mapping[str, int], group: str) -> _Call:
+        axes, aligned = self._observed.axes, self._observed.aligned
+        wanted = {path: {axis: sizes[name] for axis, name in axes[path].items()} for path in aligned.paths}
+        tensors = {path: _export_sample.resized(self._base[path], wanted[path]) for path in aligned.paths}
+        return _Call("made up: " + ", ".join(f"{name} {size}" for name, size in sizes.items()), sizes, tensors, group)
+
+    def _compared(self, call: _Call) -> Discrepancy:
+        """Compare one call; where eager refuses it, there is nothing to compare."""
+        torch, observed = require("torch", "torch"), self._observed
+        fields: dict[str, Any] = {"call": call.label, "group": call.group}
+        begin = time.perf_counter()
+        try:
+            with torch.no_grad():
+                arguments = _export_sample.build(observed.aligned, call.tensors)
+                result = getattr(observed.model, observed.method)(**arguments)
+        except Exception as error:
+            passed = {"success": True, "absolute": 0.0, "relative": 0.0, "share": 0.0}
+            return Discrepancy(**fields, **passed, sizes=call.sizes, error=f"eager: {first_line(error)}")
+        record = Record(Part(), take_result(result), 0, time.perf_counter() - begin)
+        feeds = {name: call.tensors[path] for name, path in self._inputs.items()}
+        outputs = placed(self._file.outputs, list(self._names.values()))
+        row = compared_row(0, 1, record, self._file, feeds, outputs, self._names, self._tolerance)
+        return replace(row, **fields, sizes=call.sizes)

@@ -1,0 +1,98 @@
+"""What nobody observed is compared too: other rows, another length, padding."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="graphs are exported")
+pytest.importorskip("onnxruntime", reason="files are run")
+pytest.importorskip("onnxscript", reason="graphs are exported")
+
+from exportcompat import InputObserver, apply_patches
+from exportcompat._observer import observe
+
+CALLS = {"observed call 1 of 2", "observed call 2 of 2", "calls of other sizes", "calls with padding"}
+
+
+class Scorer(torch.nn.Module):
+    """Scores texts, `(batch, length)`; what it forgets makes no difference to two rows of 8 or 16 tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = torch.nn.Embedding(50, 8)
+        self.forgets = ""
+
+    def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+        found = self.table(input_ids)
+        if self.forgets != "padding":
+            found = found * attention_mask[..., None]
+        scores = found.sum(1)
+        if self.forgets == "rows":
+            scores = scores * (torch.arange(scores.shape[0]) < 2)[:, None]
+        if self.forgets == "lengths":
+            scores = scores * torch.ones(input_ids.shape[1]).sum() / (input_ids.shape[1] // 8 * 8)
+        return scores
+
+
+def observed(model: Any) -> InputObserver:
+    tokens = torch.arange(16).reshape(2, 8)
+    return observe(model, {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}, generate=False)
+
+
+def exported(model: Any, observer: InputObserver, folder: Path, *, batch: bool = True) -> Path:
+    shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=batch)
+    names, path = observer.interface(), folder / "model.onnx"
+    with apply_patches():
+        torch.onnx.export(
+            model,
+            kwargs=observer.infer_arguments(),
+            dynamic_shapes=shapes,
+            dynamo=True,
+            input_names=names[0],
+            output_names=names[1],
+            verbose=False,
+        ).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("forgets", "group"),
+    [("rows", "calls of other sizes"), ("lengths", "calls of other sizes"), ("padding", "calls with padding")],
+)
+def test_what_a_file_forgot_is_seen_where_it_matters(forgets: str, group: str, tmp_path: Path) -> None:
+    model = Scorer()
+    observer = observed(model)
+    model.forgets = forgets
+    path = exported(model, observer, tmp_path)
+    assert observer.check_discrepancies(path).success
+    model.forgets = ""
+    found = observer.check_discrepancies(path)
+    assert {row.group or row.call for row in found} == CALLS
+    assert {row.group for row in found if not row.success} == {group}
+
+
+def test_an_axis_that_a_file_has_fixed_is_left_alone(tmp_path: Path) -> None:
+    model = Scorer()
+    observer = observed(model)
+    path = exported(model, observer, tmp_path, batch=False)
+    # The axes of this observer are those of a dynamic batch; the file says that it has two rows.
+    observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    found = observer.check_discrepancies(path)
+    assert found.success
+    assert [row.sizes for row in found if row.group == "calls of other sizes"] == [{"batch": 2, "sequence": 13}]
+
+
+def test_what_eager_refuses_is_a_note(tmp_path: Path) -> None:
+    class Even(Scorer):
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            if not torch.compiler.is_exporting() and input_ids.shape[1] % 2:
+                raise ValueError("lengths are even")
+            return super().forward(input_ids, attention_mask)
+
+    model = Even()
+    observer = observed(model)
+    found = observer.check_discrepancies(exported(model, observer, tmp_path))
+    assert found.success and {row.sizes["batch"] for row in found if row.group == "calls of other sizes"} == {1, 3}
+    assert any("sequence 13; eager: ValueError: lengths are even" in note for note in found.notes)
