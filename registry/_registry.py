@@ -11,6 +11,9 @@ from ._similar import did_you_mean
 from ._spec import PatchingSpec
 from ._versions import Range, parse_range, ranges_overlap
 
+_LISTED = 12
+"""Ids that a message names one by one."""
+
 
 class Registry:
     """An ordered set of specs in which no target has two specs for the same versions.
@@ -111,13 +114,12 @@ class Registry:
         """Return the specs that share `spec_id`.
 
         Raises:
-            UnknownSpecError: there is none; the message names similar ids, or all.
+            UnknownSpecError: there is none; the message names similar ids, or says where to find them.
         """
         found = [spec for spec in self._specs if spec.id == spec_id]
         if not found:
             near = did_you_mean(str(spec_id), self.ids())
-            known = f"; known ids: {', '.join(self.ids()) or 'none'}"
-            raise UnknownSpecError(f"no spec has the id {spec_id!r}{near or known}")
+            raise UnknownSpecError(f"no spec has the id {spec_id!r}{near or _known(self.ids())}")
         return found
 
     def override(self, *specs: PatchingSpec) -> "Registry":
@@ -235,3 +237,10 @@ def _clash(spec: PatchingSpec, other: PatchingSpec, what: str) -> str:
         f"({', '.join(spec.requires)}; {spec.definer}) have the same {what} for some of the same versions; "
         "make their ranges disjoint, or put one in place of the other with registry.override(spec)"
     )
+
+
+def _known(ids: list[str]) -> str:
+    """Return what there is instead of an id that is like none, in words; a list of many helps nobody."""
+    if len(ids) <= _LISTED:
+        return f"; known ids: {', '.join(ids) or 'none'}"
+    return f"; the {len(ids)} known ids are what `exportcompat list` prints, and `plan --model` those of a model"

@@ -141,6 +141,13 @@ def make_bert() -> Forward:
     return TextEncoder(BertModel(BertConfig(**_SIZES)))
 
 
+def make_llama_embedding() -> Forward:
+    """Build Llama as a model of embeddings: it is called without positions and without a cache."""
+    from transformers import LlamaConfig, LlamaModel
+
+    return TextEncoder(LlamaModel(LlamaConfig(**_SIZES, num_key_value_heads=2, use_cache=False)))
+
+
 def make_modernbert() -> Forward:
     """Build ModernBERT; every second layer sees 4 tokens to either side."""
     from transformers import ModernBertConfig, ModernBertModel

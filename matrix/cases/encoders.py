@@ -19,6 +19,12 @@ _TEXTS, _SOUNDS, _IMAGES = "_encoder_models", "_audio_encoder_models", "_vision_
 CASES = (
     forward_case("bert", "BERT", call(f"{_TEXTS}:make_bert"), has_model("bert"), everywhere=True),
     forward_case(
+        "llama_embedding",
+        "Llama as a model of embeddings, with positions that all texts share",
+        call(f"{_TEXTS}:make_llama_embedding"),
+        has_model("llama"),
+    ),
+    forward_case(
         "modernbert",
         "ModernBERT, every second layer with a window",
         call(f"{_TEXTS}:make_modernbert"),

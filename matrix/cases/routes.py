@@ -12,6 +12,7 @@ _BY_EXPORT = {
     "mamba": "states alone",
     "jamba": "states, and keys and values",
     "bert": "no cache",
+    "llama_embedding": "a rope, and no cache",
     "llava": "images, and keys and values",
     "qwen2_5_vl": "images of their own sizes, and keys and values",
 }

@@ -174,6 +174,22 @@ def test_an_encoder_has_a_dynamic_length_although_there_is_one_text(tmp_path: Pa
     }
 
 
+def test_a_sound_has_a_dynamic_length_although_there_is_one(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layers = {"conv_dim": (8, 8), "conv_kernel": (10, 3), "conv_stride": (5, 2), "num_conv_pos_embeddings": 16}
+    config = transformers.Wav2Vec2Config(**SMALL, **layers, num_conv_pos_embedding_groups=4, pad_token_id=0)
+    result = export(transformers.Wav2Vec2ForCTC(config).eval(), {"input_values": torch.randn(2, 400)}, tmp_path)
+    assert result.discrepancies is not None and result.discrepancies.success
+    assert interface(result.path)["input_values"] == ["batch", "input_values_1"]
+    assert {row.inputs["input_values"] for row in result.discrepancies} == {
+        (2, 400),
+        (2, 800),
+        (1, 400),
+        (3, 400),
+        (2, 797),
+    }
+
+
 def test_a_length_that_the_model_does_not_take_twice_is_named(tmp_path: Path) -> None:
     config = transformers.BertConfig(**{**SMALL, "max_position_embeddings": 8})
     with pytest.warns(UserWarning, match="the length of input_ids, attention_mask is fixed in the graph"):

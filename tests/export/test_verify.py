@@ -83,7 +83,7 @@ def test_a_truncated_file_is_named(file: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ExportCompatError, match=r"none\.onnx is no ONNX model"):
+    with pytest.raises(ExportCompatError, match=r"none\.onnx: there is no such file"):
         compare(tmp_path / "none.onnx", lambda: reference(0.0), SHORT)
 
 

@@ -27,7 +27,7 @@ from ._progress_counts import counting, counting_nodes
 from ._talk import Talk, calm
 from ._transformers_js import lay_out
 
-_NEEDED = ("onnx>=1.17", "onnxscript>=0.6", "onnxruntime>=1.20")
+_NEEDED = ("onnx>=1.17", "onnxscript>=0.2", "onnxruntime>=1.20")
 
 
 def run_export(arguments: argparse.Namespace) -> Iterator[str]:

@@ -11,14 +11,17 @@ from exportcompat._verification import Discrepancy, OnnxFile, matched, placed
 from . import _export_sample
 from ._bounds import Condition, sizes_around
 from ._compared_call import Observed, compared_row, first_line, input_paths
-from ._dynamic_axes import BATCH, SEQUENCE
+from ._dynamic_axes import BATCH
 from ._record import Part, Record, take_result
 
 _BATCHES = (1, 3)
 """Rows of a call."""
 
+_LONG = ("input_ids", "input_values")
+"""Inputs of the shape `(batch, length)`."""
+
 _FEWER = 3
-"""Tokens that a text has less than the longest that was observed."""
+"""Tokens or samples that a call has less than the longest that was observed."""
 
 _MASK = "attention_mask"
 _PADDED = 4
@@ -61,7 +64,7 @@ class MadeUpCalls:
                     yield self._compared(self._call(sizes, "calls around bounds"))
 
     def unseen(self, notes: list[str]) -> Iterator[Discrepancy]:
-        """Yield comparisons at batches of 1 and 3, at another length of a text, and with padding.
+        """Yield comparisons at batches of 1 and 3, at another length of a text or a sound, and with padding.
 
         Args:
             notes: is given a sentence for each call that eager itself refuses.
@@ -78,10 +81,16 @@ class MadeUpCalls:
         for batch in _BATCHES if self._is_free(BATCH) else ():
             if batch not in seen:
                 yield self._call({**self._sizes, BATCH: batch}, "calls of other sizes")
-        seen = self._seen(SEQUENCE)
-        length = max(seen, default=0) - _FEWER
-        if self._is_free(SEQUENCE) and length > 1 and length not in seen:
-            yield self._call({**self._sizes, SEQUENCE: length}, "calls of other sizes")
+        for name in self._lengths():
+            seen = self._seen(name)
+            length = max(seen) - _FEWER
+            if self._is_free(name) and length > 1 and length not in seen:
+                yield self._call({**self._sizes, name: length}, "calls of other sizes")
+
+    def _lengths(self) -> list[str]:
+        """Return the names of the axes that are the length of a text or of the samples of a sound."""
+        found = (self._observed.axes.get(path, {}).get(1) for path in _LONG)
+        return [name for name in found if name is not None]
 
     def _seen(self, name: str) -> set[int]:
         """Return the sizes of an axis in the calls that were observed."""

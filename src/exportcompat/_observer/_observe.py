@@ -26,7 +26,7 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
     """Run a model on inputs and return the observer that has watched it.
 
     A model that generates is run for a few tokens. Another is run on each of the inputs; if there is only one and it
-    is a text, also on that text twice over, so that its length is seen to vary.
+    is a text or a sound, also on that twice over, so that its length is seen to vary.
 
     Args:
         model: an `nn.Module`.
@@ -157,22 +157,25 @@ def _generate(model: Any, call: dict[str, Any]) -> None:
 
 
 def _run_longer(model: Any, calls: list[dict[str, Any]]) -> None:
-    """Run a model on a text twice over, if that is all there is to see how its length varies."""
-    texts = [name for name, value in calls[0].items() if _is_text(calls[0], value)]
-    if len(calls) > 1 or not texts:
+    """Run a model on a text or a sound twice over, if that is all there is to see how its length varies."""
+    long = [name for name, value in calls[0].items() if _has_length(calls[0], value)]
+    if len(calls) > 1 or not long:
         return
     twice: Any = require("torch", "torch").cat
-    longer = {name: twice([value, value], 1) if name in texts else value for name, value in calls[0].items()}
+    longer = {name: twice([value, value], 1) if name in long else value for name, value in calls[0].items()}
     try:
         model(**longer)
     except Exception as error:
         message = (
-            f"the length of {', '.join(texts)} is fixed in the graph: the model does not take twice of it ({error})"
+            f"the length of {', '.join(long)} is fixed in the graph: the model does not take twice of it ({error})"
         )
         warnings.warn(message, stacklevel=4)
 
 
-def _is_text(call: Mapping[str, Any], value: Any) -> bool:
-    """Say whether a value is tokens of an encoder or of a decoder, or goes with each of them, as boxes of words do."""
-    tokens = [call[name] for name in ("input_ids", "decoder_input_ids") if call.get(name) is not None]
-    return any(item.dim() == 2 and getattr(value, "shape", ())[:2] == item.shape for item in tokens)
+def _has_length(call: Mapping[str, Any], value: Any) -> bool:
+    """Say whether a value is tokens or samples, `(batch, length)`, or has an item for each, as boxes of words do."""
+    names = ["input_ids", "decoder_input_ids", "input_values"]
+    # The features of a sound, `(batch, frames, bins)`, have the length of their mask; those of Whisper have another.
+    names += ["attention_mask"] if "input_features" in call else []
+    known = [call[name] for name in names if call.get(name) is not None]
+    return any(item.dim() == 2 and getattr(value, "shape", ())[:2] == item.shape for item in known)

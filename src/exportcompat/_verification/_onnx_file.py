@@ -54,6 +54,8 @@ class OnnxFile:
 
     def __init__(self, path: Path, threads: int = 1) -> None:
         runtime = require("onnxruntime", "onnx")
+        if not Path(path).is_file():
+            raise ExportCompatError(f"cannot load {path}: there is no such file")
         options = runtime.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
