@@ -7,10 +7,11 @@ To torch 2.12 attention with a mask also asks whether its batch is 1, which is a
 selected (`Could not guard on data-dependent expression Eq(u0, 1)`: Idefics3, SmolVLM).
 A mask of numbers is added in eager mode: the smallest float everywhere gives the mean, and ONNX Runtime's `Attention`
 (opset 23) takes that very number for "no key" and gives 0. It also refuses a mask that all queries share, `(..., 1,
-keys)`, as Qwen2.5-VL's windows have it (`inconsistent q_sequence_length (between attn_mask and Q)`).
+keys)`, as Qwen2.5-VL's windows have it (`inconsistent q_sequence_length (between attn_mask and Q)`), and a call without
+rows, as the images of a text without any are (`Batch size must be greater than 0`: Gemma3, LLaVA).
 What is done: while it is traced, rows without any key are set to 0 after the attention, and half of the smallest float
 stands for it in a mask of numbers; a shared mask is expanded to a row for each query. To 2.12 attention is computed
-step by step where the size of the batch is data.
+step by step where the size of the batch is data, and from 2.13 on, for ONNX, where a call may have no rows.
 Can go: when onnxscript zeroes them itself.
 """
 
@@ -18,6 +19,9 @@ from collections.abc import Callable
 from typing import Any
 
 from exportcompat.patches.toolkit.records import variants
+
+_RANK = 4
+"""Of a query: `(batch, heads, sequence, channels)`."""
 
 
 def patch_scaled_dot_product_attention(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,6 +76,24 @@ def patch_attention_of_any_batch(original: Callable[..., Any]) -> Callable[..., 
     return patch_scaled_dot_product_attention(scaled_dot_product_attention)
 
 
+def patch_attention_of_no_rows(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same, and compute attention step by step where a file may be called without rows."""
+    import torch
+
+    from exportcompat.patches.toolkit.media_rows import may_be_empty
+    from exportcompat.patches.toolkit.tracing import is_traced
+
+    def scaled_dot_product_attention(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        is_plain = not args and not kwargs.get("enable_gqa") and not kwargs.get("is_causal") and query.dim() == _RANK
+        if is_plain and torch.onnx.is_in_onnx_export() and is_traced(query) and may_be_empty(query.shape[0]):
+            return _attention(query, key, value, attn_mask, kwargs.get("scale"))
+        return original(query, key, value, attn_mask, *args, **kwargs)
+
+    return patch_scaled_dot_product_attention(scaled_dot_product_attention)
+
+
 def _attention(query: Any, key: Any, value: Any, mask: Any, scale: float | None) -> Any:
     """Return attention, `(batch, heads, queries, channels)`, of products and sums.
 
@@ -80,7 +102,9 @@ def _attention(query: Any, key: Any, value: Any, mask: Any, scale: float | None)
     import torch
 
     scores = query @ key.transpose(2, 3) * (query.shape[3] ** -0.5 if scale is None else scale)
-    scores = torch.where(mask, scores, torch.finfo(scores.dtype).min) if mask.dtype == torch.bool else scores + mask
+    if mask is not None:
+        least = torch.finfo(scores.dtype).min
+        scores = torch.where(mask, scores, least) if mask.dtype == torch.bool else scores + mask
     # torch 2.6 asks before a softmax whether there are any scores.
     shares = (scores - scores.amax(3, keepdim=True)).exp()
     return shares / shares.sum(3, keepdim=True) @ value
@@ -90,7 +114,7 @@ def _is_counted(query: Any) -> bool:
     """Say whether the batch of a query, `(batch, heads, sequence, channels)`, is data, as after a selection."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-    return bool(query.dim() == 4 and free_unbacked_symbols(query.shape[0]))
+    return bool(query.dim() == _RANK and free_unbacked_symbols(query.shape[0]))
 
 
 SPECS = variants(
@@ -106,6 +130,9 @@ SPECS = variants(
             "replacement": f"{__name__}:patch_attention_of_any_batch",
             "proofs": ("llama", "idefics3"),
         },
-        "torch>=2.13": {"replacement": f"{__name__}:patch_scaled_dot_product_attention", "proofs": ("llama",)},
+        "torch>=2.13": {
+            "replacement": f"{__name__}:patch_attention_of_no_rows",
+            "proofs": ("llama", "llava_export"),
+        },
     },
 )
