@@ -13,6 +13,7 @@ _BY_EXPORT = {
     "jamba": "states, and keys and values",
     "bert": "no cache",
     "llama_embedding": "a rope, and no cache",
+    "deepseek_v4": "a past that is kept compressed",
     "llava": "images, and keys and values",
     "qwen2_5_vl": "images of their own sizes, and keys and values",
 }

@@ -36,19 +36,48 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("pixel_attention_mask", 4): {1: "images"},
 }
 
+_COMPRESSED: Mapping[str, str] = {
+    **dict.fromkeys(("buffer_kv", "buffer_gate"), "open"),
+    "compressed_kv": "entries",
+    **dict.fromkeys(("overlap_kv", "overlap_gate"), "window"),
+}
+"""What the second axis of a leaf of a compressed past counts, by the end of its name: `(batch, ..., channels)`."""
+
 
 def past_axis(aligned: Aligned, path: str) -> int | None:
-    """Return the axis of a tensor of a cache that grows; None if there is none.
+    """Return the axis of a tensor of a cache that is empty at first; None if there is none.
 
     It is the third of keys and values, `(batch, kv_heads, past, head_dim)`, and the second of the keys of an indexer,
-    `(batch, past, head_dim)`, as layers with sparse attention have them.
+    `(batch, past, head_dim)`, as layers with sparse attention have them, and of a past that is kept compressed.
     """
     if aligned.argument(path) != aligned.cache:
         return None
     leaf, rank = path.rpartition(".")[2], aligned.donors[path].dim()
-    if leaf in INDEXING and rank == 3:
+    if rank == 3 and (leaf in INDEXING or _compressed(leaf)):
         return 1
     return 2 if leaf in GROWING and rank == 4 else None
+
+
+def _compressed(leaf: str) -> str | None:
+    """Return what a leaf of a compressed past counts; None for any other leaf."""
+    return next((what for name, what in _COMPRESSED.items() if leaf.endswith(f"_{name}")), None)
+
+
+def _compressed_role(aligned: Aligned, path: str) -> str | None:
+    """Return the name of an axis of a compressed past: layers that have the same leaves fill and close alike.
+
+    A few calls of short texts cannot tell two kinds of layers apart, nor such an axis from the past.
+    """
+    layer, _, leaf = path.rpartition(".")
+    what = _compressed(leaf)
+    if what is None:
+        return None
+    leaves: dict[str, set[str]] = {}
+    for other in aligned.paths:
+        if aligned.argument(other) == aligned.cache:
+            leaves.setdefault(other.rpartition(".")[0], set()).add(other.rpartition(".")[2])
+    first = next(other for other, found in leaves.items() if found == leaves[layer])
+    return f"layer_{first.rpartition('.')[2]}_{what}"
 
 
 def name_axes(aligned: Aligned, batch: Collection[str] | bool | None) -> Axes:
@@ -72,7 +101,7 @@ def name_axes(aligned: Aligned, batch: Collection[str] | bool | None) -> Axes:
 def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     past = past_axis(aligned, path)
     if past is not None:
-        return {0: BATCH, past: PAST_STATES if ".encoder." in path else PAST}
+        return {0: BATCH, past: _compressed_role(aligned, path) or (PAST_STATES if ".encoder." in path else PAST)}
     roles = _ROLES.get((path, aligned.donors[path].dim()), {})
     # Without a cache there is nothing before the sequence.
     alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
@@ -131,7 +160,7 @@ def _known(
     for path, axes in dynamic.items():
         for axis in axes:
             role, vector = roles[path].get(axis), sizes[path][axis]
-            if role in (PAST, PAST_STATES):
+            if role is not None and axis == past_axis(aligned, path):
                 known.setdefault(role, tuple(size or 0 for size in vector))
             elif None not in vector and (role or _is_batch(axis, vector)):
                 known.setdefault(role or BATCH, vector)
