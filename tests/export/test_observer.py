@@ -150,8 +150,13 @@ def test_an_exception_in_a_call_is_not_stored_and_shifts_nothing(tmp_path: Path)
                 model(zeros(batch, 4))
     assert len(observer) == 2
     found = observer.check_discrepancies(exported(model, observer, tmp_path))
-    assert [row.inputs for row in found] == [{"x": (2, 4)}, {"x": (3, 4)}]
+    assert [row.inputs for row in stored(found)] == [{"x": (2, 4)}, {"x": (3, 4)}]
     assert found.success
+
+
+def stored(found: Any) -> list[Any]:
+    """Return the rows of the calls that were observed, without those of calls that are made up."""
+    return [row for row in found if not row.sizes]
 
 
 def exported(model: Any, observer: InputObserver, folder: Path, **settings: Any) -> Path:
@@ -175,7 +180,7 @@ def test_an_exact_match_is_a_success(tmp_path: Path) -> None:
     model = Two()
     observer = observed(model, (torch.full((2, 3), 4.0), torch.ones(2, 3)))
     found = observer.check_discrepancies(exported(model, observer, tmp_path))
-    assert [(row.absolute, row.share, row.success) for row in found] == [(0.0, 0.0, True)]
+    assert [(row.absolute, row.share, row.success) for row in stored(found)] == [(0.0, 0.0, True)]
     assert found.success and found[0].torch_ms > 0 and found[0].onnx_ms > 0
     assert found[0].outputs == {"output": (2, 3)}
 
@@ -188,7 +193,7 @@ def test_a_file_that_is_wrong_is_found(tmp_path: Path) -> None:
     found = observer.check_discrepancies(exported(other, observer, tmp_path))
     assert not found.success
     assert (found[0].absolute, round(found[0].share, 3)) == (0.5, 0.333)
-    assert "FAILED in 1 of 1 calls" in str(found)
+    assert "FAILED in 3 of 3 calls" in str(found)
 
 
 def test_numbers_by_position_and_results_that_are_no_tensors(tmp_path: Path) -> None:
@@ -348,7 +353,7 @@ def test_results_that_only_some_calls_have(tmp_path: Path) -> None:
     observer = observed(model, (zeros(2, 3),), (zeros(2, 3), zeros(4, 5)))
     found = observer.check_discrepancies(exported(model, observer, tmp_path))
     assert found.success
-    assert [sorted(row.outputs) for row in found] == [["y"], ["seen", "y"]]
+    assert [sorted(row.outputs) for row in stored(found)] == [["y"], ["seen", "y"]]
 
 
 def test_a_result_of_the_name_of_an_input_has_another(tmp_path: Path) -> None:

@@ -50,14 +50,16 @@ class MadeUpCalls:
 
     def __init__(self, observed: Observed, file: OnnxFile, names: dict[str, str], tolerance: float | None) -> None:
         self._observed, self._file, self._names, self._tolerance = observed, file, names, tolerance
-        self._base = _export_sample.call(observed.aligned, observed.axes, 0)
+        calls = observed.aligned.calls
+        self._richest = max(range(len(calls)), key=lambda index: len(calls[index]))
+        self._base = _export_sample.call(observed.aligned, observed.axes, self._richest)
         axes = observed.axes.items()
         self._sizes = {name: int(self._base[path].shape[axis]) for path, named in axes for axis, name in named.items()}
         paths = input_paths(observed.aligned)
         self._inputs = {name: paths[other] for name, other in matched(file.inputs, paths, "the inputs").items()}
 
     def around_bounds(self, found: Sequence[Condition]) -> Iterator[Discrepancy]:
-        """Yield comparisons of the first call at sizes on both sides of each condition."""
+        """Yield comparisons of the richest call at sizes on both sides of each condition."""
         for condition in found:
             if condition.holds(self._sizes):
                 for sizes in sizes_around(condition, self._sizes):
@@ -66,9 +68,13 @@ class MadeUpCalls:
     def unseen(self, notes: list[str]) -> Iterator[Discrepancy]:
         """Yield comparisons at batches of 1 and 3, at another length of a text or a sound, and with padding.
 
+        Where no call had every argument there are none: eager leaves out what is not there, and does not take it empty.
+
         Args:
             notes: is given a sentence for each call that eager itself refuses.
         """
+        if len(self._observed.aligned.calls[self._richest]) < len(self._observed.aligned.paths):
+            return
         for call in [*self._other_sizes(), *self._padded()]:
             row = self._compared(call)
             if row.error.startswith("eager: "):
@@ -109,7 +115,7 @@ class MadeUpCalls:
         return bool(places) and not any(isinstance(size, int) for size in places)
 
     def _padded(self) -> Iterator[_Call]:
-        """Yield the first call with padding behind its first row, if it has a mask that is all ones."""
+        """Yield the richest call with padding behind its first row, if it has a mask that is all ones."""
         mask = self._base.get(_MASK)
         if mask is None or mask.dim() != 2 or mask.is_floating_point() or not bool(mask.all()):
             return
