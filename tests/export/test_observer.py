@@ -367,7 +367,7 @@ def test_a_result_of_the_name_of_an_input_has_another(tmp_path: Path) -> None:
     made = export(Masked(), calls, tmp_path / "model.onnx")
     # ONNX Runtime loads no file with two values of one name.
     assert made.discrepancies is not None and made.discrepancies.success
-    assert [sorted(row.outputs) for row in made.discrepancies] == [["output_mask", "y"]] * 2
+    assert {tuple(sorted(row.outputs)) for row in made.discrepancies} == {("output_mask", "y")}
 
 
 def test_a_cache_beside_the_states_of_an_encoder_has_other_names_in_the_result(tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_a_cache_beside_the_states_of_an_encoder_has_other_names_in_the_result(t
     ]
     made = export(Attending(), calls, tmp_path / "model.onnx")
     assert made.discrepancies is not None and made.discrepancies.success
-    assert [sorted(row.outputs) for row in made.discrepancies] == [["present.key", "y"]] * 2
+    assert {tuple(sorted(row.outputs)) for row in made.discrepancies} == {("present.key", "y")}
 
 
 class Forgetful(Module):
