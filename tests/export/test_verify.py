@@ -11,7 +11,7 @@ pytest.importorskip("onnxruntime", reason="the comparison is between torch and O
 from exportcompat import ExportCompatError
 from exportcompat._observer._compared_call import first_line
 from exportcompat._verification._discrepancy import TOLERANCE, Discrepancies, measure
-from exportcompat._verification._schedules import Schedule, compare, decoder_schedules
+from exportcompat._verification._schedules import Schedule, compare, decoder_schedules, same_tokens
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.matrix.cases._decoder import PlainDecoder, Sample
 from exportcompat.matrix.checks._check import check, export
@@ -138,6 +138,21 @@ def test_smaller_types_have_a_tolerance_that_grows_with_their_size() -> None:
     assert measure({"x": wanted + 0.9}, {"x": wanted})["success"]
     assert not measure({"x": wanted + 1.5}, {"x": wanted})["success"]
     assert not measure({"x": wanted + 0.9}, {"x": wanted}, 0.5)["success"]
+
+
+def test_large_numbers_are_compared_relative_to_their_usual_size() -> None:
+    depth = torch.linspace(1.0, 6000.0, 500)
+    assert measure({"depth": depth + 0.02}, {"depth": depth})["success"]
+    assert not measure({"depth": depth + 0.06}, {"depth": depth})["success"]
+    # Neither what masks logits, however many, nor a few large ones excuse the others.
+    logits = torch.cat([torch.linspace(-3.0, 3.0, 500), torch.full((900,), torch.finfo().min), torch.tensor([5e6])])
+    assert not measure({"logits": logits + torch.tensor([2e-3] + [0.0] * 1400)}, {"logits": logits})["success"]
+
+
+def test_of_two_logits_that_rounding_cannot_tell_apart_each_is_right() -> None:
+    wanted = torch.tensor([[[3.0, 3.0 - 2e-5, 1.0]]])
+    assert same_tokens(wanted + torch.tensor([0.0, 4e-5, 0.0]), wanted)
+    assert not same_tokens(torch.tensor([[[3.0, 3.0 + 1e-4, 1.0]]]), torch.tensor([[[3.0, 3.0 - 1e-4, 1.0]]]))
 
 
 def test_a_missing_output_and_another_shape_are_errors() -> None:
