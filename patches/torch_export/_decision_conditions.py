@@ -183,7 +183,7 @@ class Condition:
         sizes = {axis.name: axis.size for axis in self.axes}
         sample = {symbol: sympy.Integer(sizes[symbol.name]) for symbol in difference.free_symbols}
         nothing = dict.fromkeys(sample, sympy.Integer(0))
-        return bool(difference.xreplace(sample) == 0 and difference.xreplace(nothing) == 0)
+        return _vanishes(difference, sample) and _vanishes(difference, nothing)
 
     def _trials(self) -> Iterator[Any]:
         """Yield sizes, in the order of the axes, at which it is to hold."""
@@ -247,6 +247,14 @@ def _bounds(axis: Axis, found: Any) -> tuple[int, int | None]:
     most = int(found.upper) if found is not None and isinstance(found.upper, sympy.Integer) else None
     allowed = 0 if axis.is_past else 1
     return (allowed if least <= _LEAST_OF_TORCH else least), most
+
+
+def _vanishes(expression: Any, sizes: Any) -> bool:
+    """Say whether an expression is 0 at some sizes; what divides by one of 0 is not."""
+    try:
+        return bool(expression.xreplace(sizes) == 0)
+    except ZeroDivisionError:
+        return False
 
 
 def _always(holds: Callable[..., bool], trials: Iterator[Any]) -> bool:

@@ -96,3 +96,44 @@ def test_what_eager_refuses_is_a_note(tmp_path: Path) -> None:
     found = observer.check_discrepancies(exported(model, observer, tmp_path))
     assert found.success and {row.sizes["batch"] for row in found if row.group == "calls of other sizes"} == {1, 3}
     assert any("sequence 13; eager: ValueError: lengths are even" in note for note in found.notes)
+
+
+class Pairs(torch.nn.Module):
+    """Scores texts, `(texts, length)`, against images, `(images, 3, 2, 2)`; it may need one for each."""
+
+    def __init__(self, *, needs: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.needs = torch.nn.Embedding(50, 3), needs
+
+    def forward(self, input_ids: Any, pixel_values: Any) -> Any:
+        texts, images = self.table(input_ids).sum(1), pixel_values.sum((2, 3))
+        return texts * images if self.needs else images @ texts.T
+
+
+@pytest.mark.parametrize(("needs", "axis"), [(True, "batch"), (False, "pixel_values_0")])
+def test_texts_and_images_are_as_many_only_where_they_have_to_be(needs: bool, axis: str, tmp_path: Path) -> None:
+    model = Pairs(needs=needs)
+    call = {"input_ids": torch.arange(16).reshape(2, 8), "pixel_values": torch.randn(2, 3, 2, 2)}
+    observer = observe(model, call, generate=False)
+    path = exported(model, observer, tmp_path)
+    assert observer.axes()["pixel_values"] == {0: axis}
+    found = observer.check_discrepancies(path)
+    assert found.success
+    made_up = [row.sizes for row in found if row.group == "calls of other sizes"]
+    sizes = {(item["batch"], item.get("pixel_values_0")) for item in made_up}
+    assert sizes == ({(1, None), (3, None), (2, None)} if needs else {(1, 2), (3, 2), (2, 1), (2, 3), (2, 2)})
+
+
+def test_choices_vary_in_their_number_and_length() -> None:
+    class Choosing(torch.nn.Module):
+        def forward(self, input_ids: Any, boxes: Any) -> Any:
+            return input_ids.sum(2) + boxes.sum((2, 3))
+
+    tokens = torch.arange(32).reshape(2, 2, 8)
+    observer = observe(Choosing(), {"boxes": torch.zeros(2, 2, 8, 4), "input_ids": tokens}, generate=False)
+    observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    assert observer.axes() == {
+        "input_ids": {0: "batch", 1: "input_ids_1", 2: "input_ids_2"},
+        "boxes": {0: "batch", 1: "input_ids_1", 2: "input_ids_2"},
+    }

@@ -1,8 +1,9 @@
 """What `exportcompat verify` does once the arguments are parsed."""
 
 import argparse
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -95,9 +96,23 @@ def observed(path: Path, arguments: argparse.Namespace, talk: Talk) -> InputObse
     source = find_source(name, trust=arguments.trust_remote_code, revision="" if arguments.model else made.revision)
     loaded = load(source, arguments.task or made.task or None, given_of(arguments), made.dtype or None)
     notes(loaded, talk)
+    if not loaded.task.generates and arguments.inputs is None:
+        loaded = _taken(loaded, path, talk)
     talk("observe ...")
     with apply_patches():
         return _observer(loaded, made.part)
+
+
+def _taken(loaded: Loaded, path: Path, talk: Talk) -> Loaded:
+    """Return what was loaded, without the inputs that were made up and that a file of others does not take."""
+    known = [re.sub(r"\W", "_", name) for name in OnnxFile(path).inputs]
+    left = [name for name in loaded.inputs[0] if not any(f"{other}_".startswith(f"{name}_") for other in known)]
+    left = [name for name in left if hasattr(loaded.inputs[0][name], "shape")]
+    if not left or len(left) == len(loaded.inputs[0]):
+        return loaded
+    talk(f"  run without {', '.join(left)}, which {path.name} does not take")
+    calls = [{name: value for name, value in call.items() if name not in left} for call in loaded.inputs]
+    return replace(loaded, inputs=calls)
 
 
 def _made(path: Path) -> _Made:

@@ -14,8 +14,10 @@ from ._compared_call import Observed, compared_row, first_line, input_paths
 from ._dynamic_axes import BATCH
 from ._record import Part, Record, take_result
 
-_BATCHES = (1, 3)
-"""Rows of a call."""
+_COUNTS = (1, 3)
+"""Rows of a call, and images where they are not as many."""
+
+_IMAGES = "pixel_values"
 
 _LONG = ("input_ids", "input_values")
 """Inputs of the shape `(batch, length)`."""
@@ -83,10 +85,10 @@ class MadeUpCalls:
                 yield row
 
     def _other_sizes(self) -> Iterator[_Call]:
-        seen = self._seen(BATCH)
-        for batch in _BATCHES if self._is_free(BATCH) else ():
-            if batch not in seen:
-                yield self._call({**self._sizes, BATCH: batch}, "calls of other sizes")
+        for name in dict.fromkeys((BATCH, self._observed.axes.get(_IMAGES, {}).get(0, BATCH))):
+            for count in _COUNTS if self._is_free(name) else ():
+                if count not in self._seen(name):
+                    yield self._call({**self._sizes, name: count}, "calls of other sizes")
         for name in self._lengths():
             seen = self._seen(name)
             length = max(seen) - _FEWER

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from exportcompat._extras import require
@@ -26,7 +26,8 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
     """Run a model on inputs and return the observer that has watched it.
 
     A model that generates is run for a few tokens. Another is run on each of the inputs; if there is only one and it
-    is a text or a sound, also on that twice over, so that its length is seen to vary.
+    is a text or a sound, also on that twice over, so that its length is seen to vary; and if it is texts with as many
+    images, also with more of one of them, so that one knows whether their numbers have to agree.
 
     Args:
         model: an `nn.Module`.
@@ -51,6 +52,7 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
             for call in calls:
                 model(**call)
             _run_longer(model, calls)
+            _run_more(model, calls)
     return observer
 
 
@@ -162,20 +164,49 @@ def _run_longer(model: Any, calls: list[dict[str, Any]]) -> None:
     if len(calls) > 1 or not long:
         return
     twice: Any = require("torch", "torch").cat
-    longer = {name: twice([value, value], 1) if name in long else value for name, value in calls[0].items()}
-    try:
-        model(**longer)
-    except Exception as error:
-        message = (
-            f"the length of {', '.join(long)} is fixed in the graph: the model does not take twice of it ({error})"
-        )
-        warnings.warn(message, stacklevel=4)
+    # Choices, `(batch, choices, length)`, vary in their number and in their length.
+    for axis in range(1, min(calls[0][name].dim() for name in long)):
+        longer = {name: twice([value, value], axis) if name in long else value for name, value in calls[0].items()}
+        try:
+            model(**longer)
+        except Exception as error:
+            message = (
+                f"the length of {', '.join(long)} is fixed in the graph: the model does not take twice of it ({error})"
+            )
+            warnings.warn(message, stacklevel=4)
+
+
+def _run_more(model: Any, calls: list[dict[str, Any]]) -> None:
+    """Run a model that compares texts with images on more of one of them, if that is all there is to see."""
+    images = calls[0].get("pixel_values")
+    texts = [name for name, value in calls[0].items() if _has_length(calls[0], value)]
+    if len(calls) > 1 or images is None or not texts or len(images) != len(calls[0][texts[0]]):
+        return
+    joined: Any = require("torch", "torch").cat
+    for names in (["pixel_values"], texts):
+        # Three times as many make it the richest call, and so the sample: two texts for each image, not one.
+        more = {name: joined([value] * 3) if name in names else value for name, value in calls[0].items()}
+        # Other models have one image for each text, and refuse this.
+        with suppress(Exception):
+            model(**more)
+            return
 
 
 def _has_length(call: Mapping[str, Any], value: Any) -> bool:
-    """Say whether a value is tokens or samples, `(batch, length)`, or has an item for each, as boxes of words do."""
+    """Say whether a value is tokens or samples, or has an item for each, as boxes of words do.
+
+    Tokens and samples are `(batch, length)`, and tokens of several choices `(batch, choices, length)`.
+    """
     names = ["input_ids", "decoder_input_ids", "input_values"]
     # The features of a sound, `(batch, frames, bins)`, have the length of their mask; those of Whisper have another.
     names += ["attention_mask"] if "input_features" in call else []
-    known = [call[name] for name in names if call.get(name) is not None]
-    return any(item.dim() == 2 and getattr(value, "shape", ())[:2] == item.shape for item in known)
+    known = [name for name in names if call.get(name) is not None]
+    return any(_is_long(name, call[name]) and _begins_like(value, call[name]) for name in known)
+
+
+def _is_long(name: str, value: Any) -> bool:
+    return bool(value.dim() == 2 or (name == "input_ids" and value.dim() == 3))
+
+
+def _begins_like(value: Any, other: Any) -> bool:
+    return bool(getattr(value, "shape", ())[: other.dim()] == other.shape)

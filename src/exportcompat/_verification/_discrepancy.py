@@ -252,7 +252,7 @@ def _part(found: Any, wanted: Any, tolerance: float | None) -> tuple[float, floa
 
 
 def allowed(wanted: Any) -> float:
-    """Return the tolerance for a tensor, by the size of its elements: in float32 where more than few are larger than 100."""
+    """Return the tolerance for a tensor, by the size of its elements; in float32 if not only few are above 100."""
     name = str(wanted.dtype).rpartition(".")[2]
     if name not in _COARSE:
         return TOLERANCE * max(1.0, _usual(wanted) / _LARGE)
