@@ -27,6 +27,7 @@ from exportcompat.registry import (
     PatchingSpec,
     Registry,
     SpecError,
+    did_you_mean,
     installed_version,
     module_of,
 )
@@ -652,6 +653,32 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
         _cli.main(arguments)
     assert stop.value.code == 2
     assert "usage: exportcompat" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["exprt", "a", "b"], "did you mean 'export'?"),
+        (["LIST"], "did you mean 'list'?"),
+        (
+            ["plan", "--transfomers", "4.57"],
+            "unrecognized arguments: --transfomers 4.57; did you mean '--transformers'?",
+        ),
+        (["export", "a", "b", "--oppset=23"], "unrecognized arguments: --oppset=23; did you mean '--opset'"),
+        (["export", "a", "b", "--dtype", "float23"], "did you mean 'float32'"),
+        (["list", "more"], "unrecognized arguments: more\n"),
+    ],
+)
+def test_misspelt_commands_and_options(arguments: list[str], wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        _cli.main(arguments)
+    assert (stop.value.code, wanted in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["LLAMA", "LLaMA", "Lama"])
+def test_what_was_meant_in_another_case(name: str) -> None:
+    assert did_you_mean(name, ["mistral", "llama"]) == "; did you mean 'llama'?"
+    assert did_you_mean("llama", ["LLaMA"]) == "; did you mean 'LLaMA'?"
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

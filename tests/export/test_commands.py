@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="an export needs torch")
 transformers = pytest.importorskip("transformers", reason="the models are of transformers")
 onnx = pytest.importorskip("onnx", reason="the file is read")
+numpy = pytest.importorskip("numpy", reason="inputs are arrays")
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import _cli
+from exportcompat._cli import _export
+from exportcompat._exporter import Exported
 from exportcompat.matrix.cases._catalogue import find_case
 
 Run = Callable[..., tuple[int, str, str]]
@@ -66,6 +70,50 @@ def test_verify_as_json(made: tuple[Path, int], run: Run) -> None:
     assert data["calls"][0]["inputs"]["input_ids"] == [2, 8]
 
 
+@pytest.mark.parametrize(
+    ("used", "first"),
+    [
+        ([], "model.onnx, with no patch"),
+        (["a"], "with 1 spec (--json"),
+        (["a", "b"], "with 2 specs (--json names them)"),
+    ],
+)
+def test_the_first_line_says_how_many_specs(used: list[str], first: str, tmp_path: Path) -> None:
+    made = Exported(tmp_path / "model.onnx", SimpleNamespace(used=used, assumptions=[]), None)  # type: ignore[arg-type]
+    lines = list(_export._report(made, [".hidden"], [f"{index}.json" for index in range(22)]))
+    assert first in lines[0]
+    assert str(made).splitlines()[0] == lines[0].removesuffix(" (--json names them)")
+    assert lines[-2] == "not copied, as they are weights or hidden: .hidden"
+    assert lines[-1].startswith("left from before: 0.json, ")
+    assert lines[-1].endswith(", 19.json and 2 more (--json names them)")
+
+
+def test_verify_a_folder_as_json(made: tuple[Path, int], run: Run) -> None:
+    status, text, _ = run("verify", made[0], "--json")
+    data = json.loads(text)
+    assert (status, data.keys(), data["success"]) == (0, {"success", "files"}, True)
+    (document,) = data["files"]
+    assert document["path"] == str(made[0] / "model.onnx") and document.keys() == {"path", "success", "calls"}
+
+
+def test_verify_with_too_few_arrays(run: Run, tmp_path: Path, llama: Path) -> None:
+    whole, part = tmp_path / "whole.npz", tmp_path / "part.npz"
+    ids = numpy.full((2, 5), 7)
+    numpy.savez(whole, input_ids=ids, attention_mask=numpy.ones_like(ids))
+    numpy.savez(part, input_ids=ids)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("mine", "utf-8")
+    status, text, _ = run(
+        "export", llama, out, "--inputs", whole, "--task", "text-generation", "--no-verify", "--overwrite"
+    )
+    assert (status, text.splitlines()[-1]) == (0, "left from before: mine.txt")
+    status, _, messages = run("verify", out / "model.onnx", "--inputs", part)
+    assert status == 2
+    wanted = f"takes 'attention_mask', and the model was run with 'input_ids' alone; add 'attention_mask' to {part}"
+    assert wanted in messages
+
+
 def test_verify_against_another_model(made: tuple[Path, int], run: Run, tmp_path: Path) -> None:
     other = find_case("llama").decoder().model
     other.lm_head.weight.data += 0.5
@@ -76,11 +124,14 @@ def test_verify_against_another_model(made: tuple[Path, int], run: Run, tmp_path
 
 
 def test_stages_are_told_as_they_begin(llama: Path, run: Run, tmp_path: Path) -> None:
-    status, text, messages = run("export", llama, tmp_path, "--no-verify", "--json")
+    (tmp_path / "genai").mkdir()
+    (tmp_path / "genai" / "old.json").write_text("{}", "utf-8")
+    status, text, messages = run("export", llama, tmp_path, "--no-verify", "--json", "--overwrite")
     assert status == 0
     # The keys are promised in docs/stability.md; calls have the fields of `Discrepancy`.
-    assert json.loads(text).keys() == {"path", "success", "specs", "files", "calls"}
+    assert json.loads(text).keys() == {"path", "success", "specs", "files", "left", "calls"}
     assert json.loads(text)["success"] is None
+    assert json.loads(text)["left"] == ["genai/old.json"]
     begun = [line.split()[0] for line in messages.splitlines() if line.endswith(" ...")]
     assert begun == ["load", "observe", "export", "write"]
 

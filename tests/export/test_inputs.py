@@ -1,5 +1,6 @@
 """What people hand over besides tokens: floats for a model in a smaller dtype, embeddings, configurations per layer."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from exportcompat._exporter._steps import cast_inputs
 from exportcompat._observer import InputObserver
 from exportcompat._observer._embedded_tokens import embedded, embeddings_of
 from exportcompat._observer._record import Part, Record
+from exportcompat._sample_inputs import Given, InputMaker, Processors, Task
 from exportcompat._sample_inputs._made_inputs import sound
 
 
@@ -68,6 +70,91 @@ def test_calls_with_tokens_alone_stay_as_they_are() -> None:
 def test_a_configuration_that_differs_by_layer_gets_no_genai_config(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"genai_config.json is not written.*num_attention_heads.*optimum instead"):
         assert _genai_config(SimpleNamespace(model_type="mixed"), "model.onnx", []) is None
+
+
+def made_by(forward: Callable[..., None], task: str = "feature-extraction", **config: Any) -> list[dict[str, Any]]:
+    """Return the calls that are made up for a model of a folder with nothing but weights."""
+    model = SimpleNamespace(forward=forward, config=SimpleNamespace(**config))
+    return InputMaker(model, Task(task, ""), Processors(None, "", {}), Given(), "a folder").make()
+
+
+def of_text(input_ids: Any, attention_mask: Any = None, token_type_ids: Any = None) -> None:
+    """Take a text."""
+
+
+@pytest.mark.parametrize("end", [2, 50])
+def test_a_text_that_is_classified_by_its_end_has_one(end: int) -> None:
+    (call,) = made_by(of_text, "text-classification", vocab_size=99, eos_token_id=end, is_encoder_decoder=True)
+    ends = call["input_ids"] == end
+    assert ends.sum(1).tolist() == [1, 1] and bool(ends[:, -1].all())
+    (call,) = made_by(of_text, "text-classification", vocab_size=99, eos_token_id=end, is_encoder_decoder=False)
+    assert not bool((call["input_ids"] == end).any())
+
+
+@pytest.mark.parametrize(
+    ("task", "kinds", "is_taken"),
+    [("fill-mask", 2, True), ("fill-mask", 1, False), ("text-generation-with-past", 2, False)],
+)
+def test_a_text_has_segments_where_the_model_has_kinds(task: str, kinds: int, is_taken: bool) -> None:
+    (call,) = made_by(of_text, task, vocab_size=99, type_vocab_size=kinds)
+    assert ("token_type_ids" in call) is is_taken
+
+
+def of_series(past_values: Any) -> None:
+    """Take a series."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape"),
+    [
+        ({}, (2, 12)),
+        ({"num_input_channels": 1}, (2, 12, 1)),
+        ({"input_size": 1, "lags_sequence": [1, 3]}, (2, 15)),
+        ({"input_size": 2, "lags_sequence": [1, 3]}, (2, 15, 2)),
+    ],
+)
+def test_a_series_has_the_channels_of_the_configuration(fields: dict[str, Any], shape: tuple[int, ...]) -> None:
+    (call,) = made_by(of_series, context_length=12, **fields)
+    assert tuple(call["past_values"].shape) == shape
+
+
+def of_windows(input_features: Any, is_longer: Any = None) -> None:
+    """Take sounds in parts."""
+
+
+def test_sounds_that_may_be_longer_come_in_parts() -> None:
+    (call,) = made_by(of_windows, audio_config=Inner(num_mel_bins=8, spec_size=32))
+    # A square of 32 by 32 has room for four rows of 32 moments.
+    assert tuple(call["input_features"].shape) == (2, 1, 128, 8)
+
+
+@pytest.mark.parametrize(
+    ("files", "is_loaded"),
+    [
+        ({}, False),
+        ({"tokenizer_config.json": '{"tokenizer_class": "BertTokenizer"}'}, False),
+        ({"tokenizer_config.json": '{"tokenizer_class": "ByT5Tokenizer"}'}, True),
+        ({"tokenizer_config.json": '{"auto_map": {}}'}, True),
+        ({"tokenizer_config.json": "["}, False),
+        ({"tokenizer.json": ""}, True),
+        ({"spiece.model": ""}, True),
+        ({"vocab.txt": ""}, True),
+        ({"preprocessor_config.json": "{}"}, False),
+    ],
+)
+def test_no_tokenizer_is_made_of_nothing(files: dict[str, str], is_loaded: bool, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    auto = SimpleNamespace(from_pretrained=lambda *_, **__: SimpleNamespace(tokenizer=True))
+    classes = {
+        "BertTokenizer": SimpleNamespace(vocab_files_names={"vocab_file": "vocab.txt"}),
+        "ByT5Tokenizer": SimpleNamespace(vocab_files_names={}),
+    }
+    package = SimpleNamespace(AutoTokenizer=auto, AutoProcessor=auto, **classes)
+    found = Processors(package, str(tmp_path), {})
+    assert [found.tokenizer is not None, found.processor is not None] == [is_loaded, is_loaded]
+    # What the hub has is not known here.
+    assert Processors(package, "some/where", {}).tokenizer is not None
 
 
 @pytest.mark.parametrize("field", ["rope_parameters", "rope_scaling"])

@@ -1,6 +1,9 @@
 """The command line: models of sounds and of images with texts, and what is refused before any work."""
 
+import json
+import os
 import shutil
+import wave
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from exportcompat import apply_patches
 from exportcompat._cli import _export
 from exportcompat._cli._pace import Pace
 from exportcompat._cli._progress_counts import DECOMPOSED, LAYERS, TRANSLATED, counting_nodes
-from exportcompat._cli._talk import Talk
+from exportcompat._cli._talk import Talk, calm
 from exportcompat._exporter._steps import _telling
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.matrix.cases._encoder_models import make_clip, make_wav2vec2
@@ -87,12 +90,75 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--include", "dynamic-cache-pytre"], "did you mean 'dynamic-cache-pytree'"),
         (["--prompt", " "], "the prompt is empty"),
         (["--image", "no.png"], "--image no.png: there is no such file"),
+        (["--inputs", "{npz}"], "in.npz: 1 of 2 values of 'noise' are infinite or no numbers"),
     ],
 )
 def test_what_is_asked_is_checked_first(options: list[str], wanted: str, run: Run, tmp_path: Path, llama: Path) -> None:
-    status, _, messages = run("export", llama, tmp_path / "out", *options)
+    npz = tmp_path / "in.npz"
+    numpy.savez(npz, input_ids=numpy.ones((1, 3), "int64"), noise=numpy.array([1.0, numpy.nan]))
+    status, _, messages = run("export", llama, tmp_path / "out", *(option.format(npz=npz) for option in options))
     assert (status, wanted in messages) == (2, True), messages
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("no_work")
+def test_an_output_that_is_no_folder(run: Run, tmp_path: Path, llama: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    for path in (Path("/dev/null"), link):
+        if os.path.lexists(path):
+            status, _, messages = run("export", llama, path)
+            assert (status, f"{path} is no folder; name one" in messages) == (2, True), messages
+
+
+@pytest.mark.usefixtures("no_work")
+def test_weights_that_are_missing(run: Run, tmp_path: Path, llama: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    shutil.copy(llama / "config.json", broken)
+    shards = {f"layer.{index}": f"model-0000{index}-of-00003.safetensors" for index in (1, 2, 3)}
+    shutil.copy(llama / "model.safetensors", broken / shards["layer.1"])
+    (broken / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}), "utf-8")
+    status, _, messages = run("export", broken, tmp_path / "out")
+    assert status == 2
+    assert "names 'model-00002-of-00003.safetensors', which is not there; 2 of 3 files of weights are" in messages
+
+
+def test_a_derived_file_needs_a_cache(run: Run, tmp_path: Path, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_export, "export", None)
+    status, _, messages = run("export", llama, tmp_path / "out", "--serve", "cpu", "--task", "text-generation")
+    assert (status, "is exported for 'text-generation', which has none; leave out --serve" in messages) == (2, True)
+
+
+def test_a_sound_without_samples(run: Run, tmp_path: Path) -> None:
+    source = ctc(tmp_path / "ctc")
+    transformers.Wav2Vec2FeatureExtractor().save_pretrained(source)
+    with wave.open(str(tmp_path / "empty.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+    status, _, messages = run("export", source, tmp_path / "out", "--audio", tmp_path / "empty.wav")
+    assert (status, "empty.wav has no samples; give a sound" in messages) == (2, True), messages
+
+
+def test_weights_of_llama_cpp_are_no_onnx_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    status, _, messages = run("verify", tmp_path / "model.gguf")
+    assert (status, "model.gguf has weights in GGUF, a format of llama.cpp" in messages) == (2, True)
+
+
+@pytest.mark.parametrize("is_verbose", [False, True])
+def test_a_graph_that_torch_prints_is_kept_back(is_verbose: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    from torch.export import _trace
+
+    @_trace._log_export_wrapper
+    def fail() -> None:
+        error = RuntimeError("a branch on data")
+        error.partial_fx_graph = "def forward(self):"  # type: ignore[attr-defined]  # torch hangs it there.
+        raise error
+
+    with pytest.raises(RuntimeError, match="a branch"), calm(is_verbose=is_verbose):
+        fail()
+    assert ("def forward" in capsys.readouterr().err) is is_verbose
+    assert "print" not in vars(_trace)
 
 
 @pytest.mark.usefixtures("no_work")

@@ -1,7 +1,6 @@
 """What `exportcompat export` does once the arguments are parsed."""
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -21,13 +20,15 @@ from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError, Registry, installed_version, parse_range
 
 from ._model_loader import Loaded, Source, find_source, load
-from ._options import registry_of
-from ._output_folder import staged
+from ._options import registry_of, to_json
+from ._output_folder import left_before, staged
 from ._progress_counts import counting, counting_nodes
 from ._talk import Talk, calm
 from ._transformers_js import lay_out
 
 _NEEDED = ("onnx>=1.17", "onnxscript>=0.2", "onnxruntime>=1.20")
+_SHOWN = 20
+"""Names of a list in one line of text; `--json` has all."""
 
 
 def run_export(arguments: argparse.Namespace) -> Iterator[str]:
@@ -47,12 +48,14 @@ def run_export(arguments: argparse.Namespace) -> Iterator[str]:
         source = find_source(arguments.model, trust=arguments.trust_remote_code)
         loaded = load(source, arguments.task, given)
         notes(loaded, talk)
+        _check_serve(arguments.serve, loaded)
         made = _export(loaded, staging, arguments, talk, registry)
-        left = _companions(loaded, staging, arguments.dtype)
+        missing = _companions(loaded, staging, folder, arguments.dtype)
         lay_out(staging, arguments.layout)
         files = sorted(path.relative_to(staging) for path in staging.rglob("*") if path.is_file())
     made = _at(made, folder, files)
-    yield from _report(made, left, as_json=arguments.json)
+    left = left_before(folder, files)
+    yield from [_json(made, left)] if arguments.json else _report(made, missing, left)
     if made.discrepancies is not None:
         judge(made.path, made.discrepancies)
 
@@ -79,6 +82,19 @@ def _check_first(arguments: argparse.Namespace, given: Given, registry: Registry
             )
     check_opset(arguments.opset)
     check_serve(arguments.serve, arguments.weights)
+
+
+def _check_serve(target: str | None, loaded: Loaded) -> None:
+    """Refuse to derive a file of a model without a cache, before it is exported.
+
+    Raises:
+        ExportCompatError: a file is to be derived, and the task has no cache.
+    """
+    if target is not None and not loaded.task.generates:
+        raise ExportCompatError(
+            f"--serve {target}: files are derived of decoders with a cache, and {loaded.source.name!r} is exported for "
+            f"{loaded.task.name!r}, which has none; leave out --serve, or give a --task that ends in -with-past"
+        )
 
 
 def notes(loaded: Loaded, talk: Talk) -> None:
@@ -136,13 +152,13 @@ def _failing(source: Source, shapes: str, talk: Talk, *, shows_all: bool) -> Ite
         raise MismatchError(f"{source.name!r} does not export: {said}") from error
 
 
-def _companions(loaded: Loaded, staging: Path, dtype: str | None) -> list[str]:
+def _companions(loaded: Loaded, staging: Path, folder: Path, dtype: str | None) -> list[str]:
     """Copy what clients need from the folder of the model, and return what was left out."""
     source = Path(loaded.source.name)
     if not source.is_dir():
         source = _snapshot(loaded.source)
     floating = next((str(item.dtype) for item in loaded.model.parameters() if item.is_floating_point()), "float32")
-    return copy_companions(source, staging, dtype or floating.removeprefix("torch."))[1]
+    return copy_companions(source, staging, dtype or floating.removeprefix("torch."), folder)[1]
 
 
 def _snapshot(source: Source) -> Path:
@@ -161,23 +177,34 @@ def _at(made: Exported, folder: Path, files: list[Path]) -> Exported:
     return replace(made, path=path, files=[folder / file for file in files if folder / file != path], served=served)
 
 
-def _report(made: Exported, left: list[str], *, as_json: bool) -> Iterator[str]:
-    if as_json:
-        served = {} if made.served is None else {"served": served_data(made.served)}
-        files = [str(file) for file in made.files]
-        yield to_json(made.path, made.discrepancies, specs=made.report.used, files=files, **served)
-        return
-    yield from str(made).splitlines()
+def _json(made: Exported, left: list[str]) -> str:
+    served = {} if made.served is None else {"served": served_data(made.served)}
+    files = [str(file) for file in made.files]
+    return to_json(document(made.path, made.discrepancies, specs=made.report.used, files=files, left=left, **served))
+
+
+def _report(made: Exported, missing: list[str], left: list[str]) -> Iterator[str]:
+    """Yield the lines of an export, given what was not copied and what an earlier one has left."""
+    first, *others = str(made).splitlines()
+    yield f"{first} (--json names them)" if made.report.used else first
+    yield from others
     yield from (f"also written: {file}" for file in made.files)
+    if missing:
+        yield f"not copied, as they are weights or hidden: {', '.join(missing)}"
     if left:
-        yield f"not copied, as they are weights: {', '.join(left)}"
+        yield f"left from before: {_listed(left)}"
 
 
-def to_json(path: Path, found: Discrepancies | None, **others: Any) -> str:
-    """Return what the command prints with `--json`."""
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more (--json names them)" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def document(path: Path, found: Discrepancies | None, **others: Any) -> dict[str, Any]:
+    """Return what the command prints of a file with `--json`."""
     rows = [] if found is None else [{**vars(row)} for row in found]
     verdict = None if found is None else found.success
-    return json.dumps({"path": str(path), "success": verdict, **others, "calls": rows}, indent=2)
+    return {"path": str(path), "success": verdict, **others, "calls": rows}
 
 
 def served_data(served: Served) -> dict[str, Any]:

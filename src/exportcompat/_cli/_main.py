@@ -18,6 +18,7 @@ from ._arguments import add_drift, add_export, add_serve, add_verify
 from ._audit_command import add_audit
 from ._dataset_commands import add_resolve, add_works
 from ._options import Commands, add_json, add_registry, add_selection, registry_of, to_json
+from ._parser import Parser
 from ._plan import add_plan
 from ._registry_commands import add_list, add_show
 
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="exportcompat",
         description="Patches that make torch.export of Hugging Face models work, and exports that are right.",
         allow_abbrev=False,

@@ -7,6 +7,13 @@ from pathlib import Path
 from exportcompat.registry import ExportCompatError, did_you_mean
 
 _WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".h5", ".msgpack", ".onnx")
+_ORDER = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+"""Where transformers looks for weights: it takes the first that is there."""
 _POINTER = b"version https://git-lfs"
 
 
@@ -21,7 +28,7 @@ def resolve(source: str) -> str:
         _check_folder(path)
         return str(path.resolve())
     if path.suffix == ".gguf":
-        raise ExportCompatError(_gguf(source))
+        raise ExportCompatError(gguf(source))
     if path.is_file():
         raise ExportCompatError(f"{source} is a file; name the folder that it is in, with config.json and the weights")
     # A name of the hub is one word, or two with a slash between them.
@@ -39,10 +46,11 @@ def _check_folder(path: Path) -> None:
     names = sorted(_names(path))
     if "config.json" not in names:
         if any(name.endswith(".gguf") for name in names):
-            raise ExportCompatError(_gguf(str(path)))
+            raise ExportCompatError(gguf(str(path)))
         found = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") if names else "nothing"
         adapter = "; it is an adapter: merge it into its model first" if "adapter_config.json" in names else ""
         raise ExportCompatError(f"cannot load {str(path)!r}: it has no config.json; it has {found}{adapter}")
+    _check_shards(path, names)
     weights = [name for name in names if name.endswith(_WEIGHTS)]
     if not weights:
         raise ExportCompatError(
@@ -53,7 +61,38 @@ def _check_folder(path: Path) -> None:
             _check_weights(path / name)
 
 
-def _gguf(source: str) -> str:
+def _check_shards(path: Path, names: list[str]) -> None:
+    """Refuse a folder whose index names files that are not there.
+
+    Raises:
+        ExportCompatError: one is missing.
+    """
+    index = next((name for name in _ORDER if name in names), "")
+    if not index.endswith(".index.json"):
+        return
+    shards = _shards(path / index)
+    missing = [name for name in shards if not (path / name).is_file()]
+    if missing:
+        raise ExportCompatError(
+            f"cannot load {str(path)!r}: {index} names {missing[0]!r}, which is not there; "
+            f"{len(missing)} of {len(shards)} files of weights are missing: copy or download them"
+        )
+
+
+def _shards(index: Path) -> list[str]:
+    """Return the files that an index names; nothing if it cannot be read, which transformers says better."""
+    try:
+        return sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+
+
+def gguf(source: str) -> str:
+    """Return why weights in GGUF are not taken, and what is.
+
+    Args:
+        source: what has them.
+    """
     return (
         f"{source} has weights in GGUF, a format of llama.cpp that is mostly quantized; export the model that it was "
         "made of: a folder with config.json and safetensors"

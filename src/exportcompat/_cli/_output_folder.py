@@ -1,8 +1,9 @@
 """The folder that an export writes: it is checked before any work, and is whole or not there afterwards."""
 
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,12 +41,27 @@ def staged(folder: Path, source: str, *, overwrite: bool) -> Iterator[Path]:
 
 
 def _check(folder: Path, source: str, *, overwrite: bool) -> None:
-    if folder.suffix == ".onnx" or folder.is_file():
+    # A device, or a link to what is not there, is no file and no folder.
+    if folder.suffix == ".onnx" or (os.path.lexists(folder) and not folder.is_dir()):
         raise ExportCompatError(f"{folder} is no folder; name one, and model.onnx and its configuration are put there")
     if Path(source).is_dir() and folder.resolve() == Path(source).resolve():
         raise ExportCompatError(f"{folder} is the folder of the model, which is left as it is; name another one")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
         raise ExportCompatError(f"{folder} is not empty; name another folder, or pass --overwrite")
+
+
+def left_before(folder: Path, written: Collection[Path]) -> list[str]:
+    """Return the files of a folder that are not of this export: clients would read them beside its own.
+
+    What is hidden no client reads.
+
+    Args:
+        folder: where it has put its files.
+        written: those, by their paths in the folder.
+    """
+    found = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    others = found.difference(written)
+    return sorted(path.as_posix() for path in others if not any(part.startswith(".") for part in path.parts))
 
 
 def _move(staging: Path, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """What is said while a command runs: progress on standard error, warnings of ours alone."""
 
+import importlib
 import sys
 import threading
 import time
@@ -12,6 +13,8 @@ from ._pace import Pace
 
 _LOUD = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime", "numpy", "huggingface_hub", "onnx_ir")
 """Packages whose warnings a user of the command cannot act on."""
+_PRINTING = ("torch.export._trace", "torch.fx.graph_module")
+"""Modules that print the graph so far, hundreds of lines, before they raise an error."""
 _TICK = {True: 0.5, False: 15.0}
 """Seconds between two lines of progress, in a terminal and in a log."""
 
@@ -113,7 +116,7 @@ def calm(*, is_verbose: bool) -> Iterator[None]:
     if is_verbose:
         yield
         return
-    with warnings.catch_warnings(), _silent_logging():
+    with warnings.catch_warnings(), _silent_logging(), _silent_printing():
         warnings.simplefilter("default")
         warnings.showwarning = _show  # type: ignore[assignment]
         yield
@@ -126,6 +129,27 @@ def _show(message: Any, category: Any, filename: str, lineno: int, *others: Any)
         return
     if "axis name" not in str(message):
         print(f"exportcompat: warning: {message}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _silent_printing() -> Iterator[None]:
+    """Have modules print nothing, inside a `with`: a global of theirs hides the built-in function."""
+    found = []
+    for name in _PRINTING:
+        # Without torch there is nothing to keep back, and other code says that it is missing.
+        with suppress(ImportError):
+            found.append(importlib.import_module(name))
+    for module in found:
+        vars(module)["print"] = _silent
+    try:
+        yield
+    finally:
+        for module in found:
+            vars(module).pop("print", None)
+
+
+def _silent(*args: Any, **kwargs: Any) -> None:
+    """Take what `print` takes."""
 
 
 @contextmanager

@@ -19,7 +19,8 @@ def lay_out(staging: Path, layout: str) -> None:
     if layout != TRANSFORMERS_JS:
         return
     inner = staging / "onnx"
-    inner.mkdir()
+    # The folder of the model may have had one, whose small files are copied.
+    inner.mkdir(exist_ok=True)
     moved = [path for path in sorted(staging.iterdir()) if path.is_file() and path.suffix in _ONNX]
     for path in moved:
         path.replace(inner / path.name)

@@ -10,11 +10,13 @@ from pathlib import Path
 from exportcompat._api import apply_patches
 from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
 from exportcompat._sample_inputs import check_given, check_task, facts
-from exportcompat._verification import PREFIX, Discrepancies, OnnxFile
+from exportcompat._verification import PREFIX, Discrepancies, OnnxFile, UnmatchedError
 from exportcompat.registry import ExportCompatError
 
-from ._export import given_of, judge, notes, to_json
+from ._export import document, given_of, judge, notes
+from ._model_folder import gguf
 from ._model_loader import Loaded, find_source, load
+from ._options import to_json
 from ._talk import Talk, calm
 
 _PARTS = {"encoder_model": "encoder", "decoder_model_merged": "decoder"}
@@ -46,25 +48,30 @@ def run_verify(arguments: argparse.Namespace) -> Iterator[str]:
     with calm(is_verbose=arguments.verbose), talk.ticking():
         for path in _files(Path(arguments.file)):
             results.append((path, _compared(path, arguments, talk)))
-            yield from _lines(*results[-1], as_json=arguments.json)
+            if not arguments.json:
+                yield from (str(path), *str(results[-1][1]).splitlines())
+    if arguments.json:
+        yield _json(results, is_folder=Path(arguments.file).is_dir())
     for path, found in results:
         judge(path, found)
 
 
-def _lines(path: Path, found: Discrepancies, *, as_json: bool) -> Iterator[str]:
-    if as_json:
-        yield to_json(path, found)
-        return
-    yield str(path)
-    yield from str(found).splitlines()
+def _json(results: list[tuple[Path, Discrepancies]], *, is_folder: bool) -> str:
+    """Return one document: that of a file, or those of a folder with the verdict on all."""
+    documents = [document(path, found) for path, found in results]
+    if not is_folder:
+        return to_json(documents[0])
+    return to_json({"success": all(found.success for _, found in results), "files": documents})
 
 
 def _files(path: Path) -> list[Path]:
     """Return the file, or those of a folder.
 
     Raises:
-        ExportCompatError: the folder has none.
+        ExportCompatError: the folder has none, or the file is of another format.
     """
+    if path.suffix == ".gguf":
+        raise ExportCompatError(gguf(str(path)))
     if not path.is_dir():
         return [path]
     found = sorted([*path.glob("*.onnx"), *path.glob("onnx/*.onnx")])
@@ -75,9 +82,19 @@ def _files(path: Path) -> list[Path]:
 
 
 def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepancies:
+    """Compare a file with what was seen of its model.
+
+    Raises:
+        ExportCompatError: it takes what the model was not run with.
+    """
     observer = observed(path, arguments, talk)
     talk("verify ...")
-    return observer.check_discrepancies(path, progress_bar=partial(talk.count, "calls"))
+    try:
+        return observer.check_discrepancies(path, progress_bar=partial(talk.count, "calls"))
+    except UnmatchedError as error:
+        names, known = (", ".join(map(repr, items)) for items in (error.unknown, error.known))
+        what = f"add {names} to {arguments.inputs}" if arguments.inputs else "give --inputs FILE.npz, with all of them"
+        raise ExportCompatError(f"{path} takes {names}, and the model was run with {known} alone; {what}") from error
 
 
 def observed(path: Path, arguments: argparse.Namespace, talk: Talk) -> InputObserver:

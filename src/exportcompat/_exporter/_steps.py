@@ -3,7 +3,7 @@
 import copy
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -57,12 +57,16 @@ class Exported:
         taken = [str(item) for item in self.report.assumptions if item.kind != "shortcut"]
         return "\n".join(
             [
-                f"{self.path}, with {', '.join(self.report.used) or 'no patch'}",
+                f"{self.path}, with {_count(self.report.used)}",
                 *taken,
                 table,
                 *([] if self.served is None else [str(self.served)]),
             ]
         )
+
+
+def _count(used: Sequence[str]) -> str:
+    return f"{len(used)} {'spec' if len(used) == 1 else 'specs'}" if used else "no patch"
 
 
 def verified(

@@ -50,8 +50,14 @@ def generator() -> Any:
     return require("torch", "torch").Generator().manual_seed(_SEED)
 
 
-def tokens(model: Any, batch: int | None = None) -> Any:
-    """Return made-up tokens, `(batch, sequence)`, int64; none of them stands for an image."""
+def tokens(model: Any, batch: int | None = None, *, is_ended: bool = False) -> Any:
+    """Return made-up tokens, `(batch, sequence)`, int64; none of them stands for an image.
+
+    Args:
+        model: the model.
+        batch: how many sequences; None for a few.
+        is_ended: the last token of each is that of the end, and no other one is.
+    """
     torch = require("torch", "torch")
     config = _text_config(model.config)
     count = _vocabulary(model, config)
@@ -61,9 +67,8 @@ def tokens(model: Any, batch: int | None = None) -> Any:
     for token in special:
         found.masked_fill_(found == token, plain)
     end = getattr(config, "eos_token_id", None)
-    is_pooled = hasattr(model, "get_text_features") and type(end) is int and 0 <= end < count
-    if is_pooled:
-        # CLIP and its kind read the state of the end of a text.
+    # CLIP and its kind read the state of the end of a text.
+    if (is_ended or hasattr(model, "get_text_features")) and type(end) is int and 0 <= end < count:
         found[:, -1] = end
     return found
 
@@ -82,6 +87,12 @@ def _vocabulary(model: Any, config: Any) -> int:
 def _special_tokens(config: Any) -> list[int]:
     values = vars(config).items()
     return [value for name, value in values if _SPECIAL.fullmatch(name) and type(value) is int]
+
+
+def segments(model: Any) -> int:
+    """Return how many kinds of segments a text may have; 0 if the configuration does not say."""
+    found = getattr(_text_config(model.config), "type_vocab_size", 0)
+    return found if isinstance(found, int) else 0
 
 
 def text(model: Any, found: Any) -> dict[str, Any]:
@@ -157,10 +168,20 @@ def sound(model: Any) -> list[dict[str, Any]]:
         )
     # Whisper and its kin have the features first, and as many moments as its encoder has positions.
     is_fixed = hasattr(config, "max_source_positions") and hasattr(config, "num_mel_bins")
-    frames = 2 * config.max_source_positions if is_fixed else int(getattr(config, "max_length", 100))
-    made = {name: torch.randn((2, bins, frames) if is_fixed else (2, frames, bins), generator=generator())}
+    frames = 2 * config.max_source_positions if is_fixed else _frames(config, bins)
+    # A model that asks which sounds are longer than its window takes several parts of a sound, here one.
+    parts = (1,) if "is_longer" in parameters(model) else ()
+    shape = (2, bins, frames) if is_fixed else (2, *parts, frames, bins)
+    made = {name: torch.randn(shape, generator=generator())}
     masks = [item for item in _SOUND_MASKS if item in parameters(model)]
     return [{**made, **{mask: torch.ones(2, frames, dtype=torch.int64) for mask in masks}}]
+
+
+def _frames(config: Any, bins: int) -> int:
+    """Return the moments of a made-up sound."""
+    side = getattr(config, "spec_size", None)
+    # Where the features are laid out as a square image, there are as many moments as fill it.
+    return int(getattr(config, "max_length", 100)) if side is None else side * (side // bins)
 
 
 def _sound_config(config: Any) -> Any:
@@ -175,12 +196,16 @@ def placeholder(model: Any) -> int | None:
 
 
 def series(model: Any) -> dict[str, Any]:
-    """Return a made-up series, `(batch, time, channels)`, float32, and what goes with it."""
+    """Return a made-up series, float32, and what goes with it.
+
+    It is `(batch, time, channels)`, or `(batch, time)` where the configuration has no number of channels, or where
+    lags are taken of a single one.
+    """
     torch, config, known = require("torch", "torch"), model.config, parameters(model)
     lags = max(getattr(config, "lags_sequence", None) or [0])
     length = int(config.context_length) + lags
-    size = getattr(config, "num_input_channels", None) or getattr(config, "input_size", 1)
-    channels = () if hasattr(config, "lags_sequence") and size == 1 else (size,)
+    size = getattr(config, "num_input_channels", None) or getattr(config, "input_size", None)
+    channels = () if size is None or (hasattr(config, "lags_sequence") and size == 1) else (size,)
     made = {"past_values": torch.rand(2, length, *channels, generator=generator())}
     made["past_observed_mask"] = torch.ones_like(made["past_values"])
     times = int(getattr(config, "num_time_features", 0) or 0)

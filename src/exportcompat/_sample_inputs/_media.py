@@ -39,7 +39,8 @@ def check_given(given: Given) -> None:
     """Refuse what cannot be used, before anything is loaded.
 
     Raises:
-        ExportCompatError: a file is not there, a prompt is empty, or arrays are given beside something else.
+        ExportCompatError: a file is not there, a prompt is empty, or arrays are given beside something else, or have
+            values that nothing can be compared by.
     """
     if given.prompt is not None and not given.prompt.strip():
         raise ExportCompatError("the prompt is empty; give --prompt a text, or leave it out and tokens are made up")
@@ -50,6 +51,19 @@ def check_given(given: Given) -> None:
     others = [given.prompt is not None, bool(given.images), bool(given.sounds)]
     if given.arrays is not None and any(others):
         raise ExportCompatError("--inputs has all arguments; leave out --prompt, --image and --audio")
+    if given.arrays is not None:
+        _check_finite(given.arrays)
+
+
+def _check_finite(path: Path) -> None:
+    numpy = require("numpy", "onnx")
+    for name, array in _read_arrays(path).items():
+        count = int((~numpy.isfinite(array)).sum()) if array.dtype.kind == "f" else 0
+        if count:
+            raise ExportCompatError(
+                f"--inputs {path}: {count} of {array.size} values of {name!r} are infinite or no numbers, and nothing "
+                "can be compared by them; give finite ones"
+            )
 
 
 def images(given: Given) -> list[Any]:
@@ -111,6 +125,8 @@ def _read_sound(path: Path, rate: int) -> Any:
             found = numpy.frombuffer(file.readframes(file.getnframes()), kind).astype("float32")
             found = ((found - middle) / span).reshape(-1, file.getnchannels()).mean(1)
             before = file.getframerate()
+            if not len(found):
+                raise ExportCompatError(f"--audio {path} has no samples; give a sound of some tenths of a second")
     except (wave.Error, EOFError, KeyError) as error:
         raise ExportCompatError(
             f"--audio {path} is no WAV file with samples of 8, 16 or 32 bits: {error}; convert it, such as with "
@@ -128,19 +144,35 @@ def arrays(path: Path, known: Sequence[str]) -> dict[str, Any]:
     """
     from exportcompat.registry import did_you_mean
 
-    numpy, torch = require("numpy", "onnx"), require("torch", "torch")
-    try:
-        with numpy.load(path) as file:
-            found = {name: torch.from_numpy(file[name]) for name in file.files}
-    except Exception as error:
-        # numpy says by several classes that a file is none of its own, or holds objects.
-        raise ExportCompatError(
-            f"--inputs {path} is no file of numpy.savez with an array for each argument: {error}"
-        ) from error
+    found = _read_arrays(path)
     for name in found:
         if name not in known:
             hint = did_you_mean(name, known) or f"; it takes {', '.join(known)}"
             raise ExportCompatError(f"--inputs {path} has {name!r}, which the model does not take{hint}")
     if not found:
         raise ExportCompatError(f"--inputs {path} has no array")
-    return found
+    return {name: _tensor(path, name, array) for name, array in found.items()}
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    """Return the arrays of a file of NumPy by name.
+
+    Raises:
+        ExportCompatError: it is no such file.
+    """
+    numpy = require("numpy", "onnx")
+    try:
+        with numpy.load(path) as file:
+            return {name: file[name] for name in file.files}
+    except Exception as error:
+        # numpy says by several classes that a file is none of its own, or holds objects.
+        raise ExportCompatError(
+            f"--inputs {path} is no file of numpy.savez with an array for each argument: {error}"
+        ) from error
+
+
+def _tensor(path: Path, name: str, array: Any) -> Any:
+    try:
+        return require("torch", "torch").from_numpy(array)
+    except TypeError as error:
+        raise ExportCompatError(f"--inputs {path}: {name!r} cannot be a tensor: {error}") from error

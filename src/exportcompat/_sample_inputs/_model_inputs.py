@@ -12,6 +12,7 @@ from ._made_inputs import (
     parameters,
     pixels,
     placeholder,
+    segments,
     series,
     sound,
     sound_argument,
@@ -195,8 +196,8 @@ class InputMaker:
     def _text(self, batch: int | None = None) -> Call:
         tokenizer = self._processors.tokenizer
         if self._given.prompt is None:
-            made = text(self._model, tokens(self._model, batch))
-            if "token_type_ids" in self._names and "token_type_ids" in getattr(tokenizer, "model_input_names", ()):
+            made = text(self._model, tokens(self._model, batch, is_ended=self._reads_end()))
+            if self._has_segments(tokenizer):
                 # Two segments, as questions and their texts have.
                 made["token_type_ids"] = (made["input_ids"].cumsum(1) > made["input_ids"].sum(1, True) // 2).long()
             return self._choices(made)
@@ -210,6 +211,19 @@ class InputMaker:
                 f"the tokenizer makes no token of the prompt {self._given.prompt!r}; give more text"
             )
         return self._choices(found)
+
+    def _has_segments(self, tokenizer: Any) -> bool:
+        """Say whether texts have `token_type_ids`: as the tokenizer has it, or, without one, where there are kinds."""
+        if "token_type_ids" not in self._names:
+            return False
+        if tokenizer is not None:
+            return "token_type_ids" in getattr(tokenizer, "model_input_names", ())
+        return not self._task.generates and segments(self._model) > 1
+
+    def _reads_end(self) -> bool:
+        """Say whether the model classifies a text by the state of its end, as BART does."""
+        is_whole = getattr(self._model.config, "is_encoder_decoder", False)
+        return bool(is_whole) and self._task.name == "text-classification"
 
     def _choices(self, call: Call) -> Call:
         if self._task.name != "multiple-choice":

@@ -1,11 +1,29 @@
 """Tokenizer, image processor, feature extractor and processor of a model's folder, where they can be used here."""
 
+import json
+from fnmatch import fnmatch
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from exportcompat._observer import first_line
 
 _LIBRARIES = ("torchvision", "PIL", "sentencepiece", "tiktoken", "librosa", "soundfile", "pytesseract", "timm")
+_TOKENIZERS = (
+    "tokenizer.json",
+    "*.model",
+    "*.spm",
+    "*.tiktoken",
+    "*.tokenizer",
+    "tekken.json",
+    "vocab*",
+    "*vocab.json",
+    "merges.txt",
+    "bpe.codes",
+    "tokenization_*.py",
+)
+"""Files that a tokenizer is made of."""
+_TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
 class Processors:
@@ -27,7 +45,7 @@ class Processors:
     @cached_property
     def tokenizer(self) -> Any:
         """The tokenizer."""
-        return self._load("tokenizer", "AutoTokenizer")
+        return self._load("tokenizer", "AutoTokenizer") if self._has_tokenizer else None
 
     @cached_property
     def image_processor(self) -> Any:
@@ -43,8 +61,33 @@ class Processors:
     @cached_property
     def processor(self) -> Any:
         """What makes inputs of texts together with images or sounds."""
+        if not self._has_tokenizer:
+            return None
         found = self._load("processor", "AutoProcessor")
         return found if hasattr(found, "tokenizer") else None
+
+    @cached_property
+    def _has_tokenizer(self) -> bool:
+        """Say whether there may be a tokenizer: of nothing transformers 5 makes one that knows no word.
+
+        What the hub has under a name is left to transformers.
+        """
+        folder = Path(self._source)
+        if not self._source or not folder.is_dir():
+            return True
+        names = [path.name for path in folder.iterdir()]
+        if any(fnmatch(name, pattern) for name in names for pattern in _TOKENIZERS):
+            return True
+        return _TOKENIZER_CONFIG in names and self._needs_no_file(folder / _TOKENIZER_CONFIG)
+
+    def _needs_no_file(self, path: Path) -> bool:
+        """Say whether a configuration is of a tokenizer with code of its own, or of one of bytes or characters."""
+        try:
+            config = json.loads(path.read_text("utf-8"))
+            kind = getattr(self._transformers, str(config.get("tokenizer_class")), None)
+        except (OSError, ValueError, AttributeError):
+            return False
+        return "auto_map" in config or getattr(kind, "vocab_files_names", None) == {}
 
     def _load(self, what: str, auto: str) -> Any:
         try:

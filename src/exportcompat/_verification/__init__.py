@@ -15,7 +15,7 @@ from ._onnx_decoder import (
     dotted,
     present_name,
 )
-from ._onnx_file import PREFIX, OnnxFile, Program, matched, opened, placed
+from ._onnx_file import PREFIX, OnnxFile, Program, UnmatchedError, matched, opened, placed
 from ._schedules import Candidate, Schedule, compare, decoder_schedules, run, same_tokens
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "OnnxFile",
     "Program",
     "Schedule",
+    "UnmatchedError",
     "cache_names",
     "compare",
     "contract_of",

@@ -97,6 +97,23 @@ class OnnxFile:
         return tensor.numpy()
 
 
+class UnmatchedError(ExportCompatError):
+    """A file has inputs that belong to nothing that was observed.
+
+    Args:
+        what: of the file.
+        unknown: their names.
+        known: the names of what was observed.
+    """
+
+    def __init__(self, what: str, unknown: Sequence[str], known: Sequence[str]) -> None:
+        super().__init__(
+            f"{what} {', '.join(map(repr, unknown))} of the file belong to nothing that was observed "
+            f"({', '.join(map(repr, known))}); export with these names, or give names={{file's name: observed name}}"
+        )
+        self.unknown, self.known = unknown, known
+
+
 def opened(file: Path | Program) -> Program:
     """Return an ONNX file by its path; any other program is open already."""
     return OnnxFile(file) if isinstance(file, Path) else file
@@ -106,7 +123,7 @@ def matched(found: Collection[str], known: Collection[str], what: str) -> dict[s
     """Return the known name for each name of a file; dots and underscores are the same.
 
     Raises:
-        ExportCompatError: a name is not known.
+        UnmatchedError: a name is not known.
     """
     table: dict[str, str] = {}
     for name in known:
@@ -115,10 +132,7 @@ def matched(found: Collection[str], known: Collection[str], what: str) -> dict[s
     table |= {_plain(name): name for name in known}
     unknown = [name for name in found if _plain(name) not in table]
     if unknown:
-        raise ExportCompatError(
-            f"{what} {', '.join(map(repr, unknown))} of the file belong to nothing that was observed "
-            f"({', '.join(map(repr, known))}); export with these names, or give names={{file's name: observed name}}"
-        )
+        raise UnmatchedError(what, unknown, list(known))
     return {name: table[_plain(name)] for name in found}
 
 
