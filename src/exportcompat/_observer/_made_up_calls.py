@@ -143,7 +143,7 @@ class MadeUpCalls:
                 arguments = _export_sample.build(observed.aligned, call.tensors)
                 result = getattr(observed.model, observed.method)(**arguments)
         except Exception as error:
-            passed = {"success": True, "absolute": 0.0, "relative": 0.0, "share": 0.0}
+            passed: dict[str, Any] = {"success": True, "absolute": 0.0, "relative": 0.0, "share": 0.0}
             return Discrepancy(**fields, **passed, sizes=call.sizes, error=f"eager: {first_line(error)}")
         record = Record(Part(), take_result(result), 0, time.perf_counter() - begin)
         feeds = {name: call.tensors[path] for name, path in self._inputs.items()}
