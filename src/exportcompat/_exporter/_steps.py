@@ -72,7 +72,7 @@ def _count(used: Sequence[str]) -> str:
 def verified(
     observer: InputObserver, path: Path, tolerance: float | None, say: Progress, part: str = ""
 ) -> Discrepancies:
-    """Compare; a file that ONNX Runtime cannot run here (it has no bfloat16 on the CPU) is there all the same."""
+    """Compare; a file that ONNX Runtime cannot run here is there all the same."""
     with stage(f"verify {part}".rstrip(), say):
         try:
             return observer.check_discrepancies(path, tolerance=tolerance, progress_bar=_telling(say))

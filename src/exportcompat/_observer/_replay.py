@@ -50,6 +50,10 @@ def replay(
         return Discrepancies(rows)
     found, contract = conditions(file.metadata), contract_of(file.metadata)
     notes = _without_cache(observed)
+    if file.is_widened:
+        notes.append(
+            "run as a copy in float32 with the same weights: ONNX Runtime has few kernels for bfloat16 on a CPU"
+        )
     if contract != Contract():
         notes.append(f"compared within its contract: {contract}")
     if weights := file.metadata.get(f"{PREFIX}weights"):

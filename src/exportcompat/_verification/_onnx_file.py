@@ -8,6 +8,8 @@ from typing import Any, Protocol
 from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
+from ._float32_copy import float32_copy
+
 PREFIX = "exportcompat."
 """Of our keys in `metadata_props`."""
 
@@ -43,6 +45,9 @@ class Program(Protocol):
 class OnnxFile:
     """A file run by ONNX Runtime on the CPU.
 
+    It has few kernels for bfloat16 there; a file that needs others is run as a copy in float32 with the same weights,
+    and `is_widened` says so.
+
     Args:
         path: the file.
         threads: threads for one operator; 0 for as many as there are cores.
@@ -59,11 +64,7 @@ class OnnxFile:
         options = runtime.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
-        try:
-            self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:
-            # ONNX Runtime has an exception class for each of its status codes, and no common one.
-            raise ExportCompatError(f"{path} is no ONNX model that ONNX Runtime can load: {error}") from error
+        self._session, self.is_widened = _session(runtime, Path(path), options)
         self.path = path
         self.inputs: dict[str, list[Any]] = {item.name: item.shape for item in self._session.get_inputs()}
         self.outputs: list[str] = [item.name for item in self._session.get_outputs()]
@@ -112,6 +113,28 @@ class UnmatchedError(ExportCompatError):
             f"({', '.join(map(repr, known))}); export with these names, or give names={{file's name: observed name}}"
         )
         self.unknown, self.known = unknown, known
+
+
+def _session(runtime: Any, path: Path, options: Any) -> tuple[Any, bool]:
+    """Return a session, and whether it is one of a copy in float32.
+
+    Raises:
+        ExportCompatError: the file cannot be loaded.
+    """
+    providers = ["CPUExecutionProvider"]
+    try:
+        return runtime.InferenceSession(str(path), options, providers=providers), False
+    except Exception as error:
+        # ONNX Runtime has an exception class for each of its status codes, and no common one.
+        if type(error).__name__ != "NotImplemented" or "bfloat16" not in _weight_types(path):
+            raise ExportCompatError(f"{path} is no ONNX model that ONNX Runtime can load: {error}") from error
+    with float32_copy(path) as copy:
+        return runtime.InferenceSession(str(copy), options, providers=providers), True
+
+
+def _weight_types(path: Path) -> set[str]:
+    ir: Any = require("onnx_ir", "onnx")
+    return {str(value.dtype).lower() for value in ir.load(path).graph.initializers.values()}
 
 
 def opened(file: Path | Program) -> Program:
