@@ -47,7 +47,7 @@ def test_an_encoder_decoder_is_two_files(tmp_path: Path, run: Run) -> None:
 
     make_encoder_decoder("T5").save_pretrained(tmp_path / "t5")
     status, text, _ = run("export", tmp_path / "t5", tmp_path / "out")
-    assert (status, "ok: 194 calls" in text) == (0, True)
+    assert (status, "ok: 198 calls" in text) == (0, True)
     for name in ("encoder_model.onnx", "decoder_model_merged.onnx"):
         assert run("verify", tmp_path / "out" / name)[0] == 0
 
@@ -154,7 +154,7 @@ def test_images(run: Run, tmp_path: Path) -> None:
     )
     transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "vit")
     status, text, _ = run("export", tmp_path / "vit", tmp_path / "out")
-    assert (status, "ok: 1 calls" in text) == (0, True)
+    assert (status, "ok: 3 calls" in text) == (0, True)
 
 
 def test_a_model_that_does_not_export(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, llama: Path) -> None:
@@ -217,7 +217,8 @@ def test_files_that_cannot_be_verified(run: Run, tmp_path: Path, made: tuple[Pat
     half.write_bytes((made[0] / "model.onnx").read_bytes()[:3000])
     for path in (half, tmp_path / "none.onnx"):
         status, _, messages = run("verify", path)
-        assert status == 2 and f"{path} is no ONNX model that ONNX Runtime can load" in messages
+        said = "is no ONNX model that ONNX Runtime can load" if path.exists() else "there is no such file"
+        assert status == 2 and str(path) in messages and said in messages
     proto = onnx.load(str(made[0] / "model.onnx"))
     del proto.metadata_props[:]
     onnx.save(proto, str(tmp_path / "other.onnx"))
