@@ -1,6 +1,7 @@
 """All experts in one loop of the graph: its body is there once, and each turn multiplies the rows of one expert."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -18,6 +19,37 @@ def patch_grouped_mm_experts_forward(original: Callable[..., Any]) -> Callable[.
         return _scanned(self, hidden_states, top_k_index, top_k_weights)
 
     return grouped_mm_experts_forward
+
+
+def patch_own_experts_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Run LongCat's experts in a `scan` while they are traced; those behind them return what they are given."""
+
+    def forward(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
+        count = self.num_routed_experts
+        if not is_traced(hidden_states) or torch.jit.is_tracing() or self.gate_up_proj is None:
+            return original(self, hidden_states, top_k_index, top_k_weights)
+        unchanged = torch.where(top_k_index >= count, top_k_weights, 0.0).sum(1, keepdim=True) * hidden_states
+        made = _scanned(_own_experts(self, count), hidden_states, top_k_index, top_k_weights)
+        return made + unchanged.to(made.dtype)
+
+    return forward
+
+
+def _own_experts(experts: Any, count: int) -> Any:
+    """Return what is asked of a module of experts, for the `count` that have weights."""
+
+    def apply_gate(gate_up: Any) -> Any:
+        gate, up = gate_up.chunk(2, dim=-1)
+        return experts.act_fn(gate) * up
+
+    return SimpleNamespace(
+        num_experts=count,
+        gate_up_proj=experts.gate_up_proj[:count],
+        down_proj=experts.down_proj,
+        has_bias=False,
+        is_transposed=False,
+        _apply_gate=apply_gate,
+    )
 
 
 def _scanned(experts: Any, states: Any, chosen: Any, shares: Any) -> Any:

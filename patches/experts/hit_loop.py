@@ -7,7 +7,8 @@ What is done: while it is traced, the loop runs over all experts, and none is sk
 no rows, and adds nothing.
 From 5.0 on experts are one operator (see `experts-grouped-matmul`), unless the model is asked to be eager: then it
 runs its loop, which is what `ExpertsInterface` falls back to from 5.1 on. The experts of four models are no operator
-there either.
+there either. LongCat has hundreds, most of which return what they are given: from 5.24 and torch 2.13 on those with
+weights run in one `scan`, and the others are one product.
 Can go: with transformers 4.x, where nobody asks for `experts_implementation="eager"`; the loop of the four, when they
 get an operator.
 """
@@ -16,6 +17,9 @@ from exportcompat.registry import PatchingSpec
 
 _MOE = "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/integrations/moe.py"
 _SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/models/{}"
+
+_LONGCAT = _SOURCE.format("v5.23.0", "longcat_flash/modeling_longcat_flash.py")
+_OWN, _SCANNED = "experts-own-loop", "experts-own-scan"
 
 
 _COPIES = tuple(
@@ -31,6 +35,7 @@ _LOOPS = tuple(
         ("switch_transformers", "SwitchTransformers"),
     )
 )
+_WITHOUT_LONGCAT = tuple(target for target in _LOOPS if "longcat_flash" not in target)
 _FALLBACK = ("transformers.integrations.moe:ExpertsInterface.get_interface",)
 
 
@@ -41,12 +46,14 @@ def _variant(
     targets: tuple[str, ...] = _COPIES,
     replacement: str = "_dense_loop:patch_expert_loop",
     name: str = "experts-hit-loop",
+    torch: str = ">=2.6",
 ) -> PatchingSpec:
     return PatchingSpec(
         id=name,
         targets=targets,
         replacement=f"{__package__}.{replacement}",
-        requires=(f"transformers{releases}", "torch>=2.6"),
+        requires=(f"transformers{releases}", f"torch{torch}"),
+        higher_order=("scan",) if name == _SCANNED else (),
         reason="Experts are run in a loop over those that were hit, which depends on data: no graph.",
         upstream=(source,),
         proofs=proofs,
@@ -66,11 +73,28 @@ SPECS = (
         replacement="_operator_lookup:patch_expert_class",
     ),
     _variant(">=5.1", ("mixtral_loop", "mixtral_script"), _MOE, _FALLBACK, "_dense_loop:patch_get_interface"),
+    *(
+        _variant(
+            releases,
+            (*proofs, "switch_transformers_decoder", "nllb_moe_decoder"),
+            _LONGCAT,
+            targets,
+            name=_OWN,
+            torch=torch,
+        )
+        for releases, torch, proofs, targets in (
+            (">=5.1,<5.24", ">=2.6", ("dbrx", "longcat_flash"), _LOOPS),
+            (">=5.24", ">=2.6,<2.13", ("dbrx", "longcat_flash"), _LOOPS),
+            (">=5.24", ">=2.13", ("dbrx",), _WITHOUT_LONGCAT),
+        )
+    ),
     _variant(
-        ">=5.1",
-        ("dbrx", "longcat_flash", "switch_transformers_decoder", "nllb_moe_decoder"),
-        _SOURCE.format("v5.23.0", "longcat_flash/modeling_longcat_flash.py"),
-        _LOOPS,
-        name="experts-own-loop",
+        ">=5.24",
+        ("longcat_flash",),
+        _LONGCAT,
+        tuple(set(_LOOPS) - set(_WITHOUT_LONGCAT)),
+        "_expert_scan:patch_own_experts_forward",
+        _SCANNED,
+        ">=2.13",
     ),
 )
