@@ -3,9 +3,9 @@
 Symptom: `torch.export` refuses a `DynamicCache` among the inputs. Where transformers registers it (4.50-4.55 when it
 is imported, later on request) all keys come before all values, and windows or layer types are lost on some versions.
 What is done: inside the scope the leaves are key 0, value 0, key 1, value 1, ... of the initialised layers; layers
-with an indexer (5.12 and later) have `index_key` too, and layers without attention (5.5 and later) `conv_state` and
-`recurrent_state`; those of DeepSeek-V4 have no values, and what they keep compressed. Layer types and windows are in
-the context.
+with an indexer (5.12 and later) have `index_key` too, and `index_position` where it keeps positions; layers without
+attention (5.5 and later) have `conv_state` and `recurrent_state`; those of DeepSeek-V4 have no values, and what they
+keep compressed. Layer types and windows are in the context.
 Counters are kept for a round trip and are no part of what is compared, so a graph that was traced at one past length
 takes every other. A registration by somebody else is taken over, and given back afterwards.
 Can go: when transformers registers the class itself with these leaves.
@@ -23,7 +23,8 @@ _CACHE = "transformers.cache_utils"
 _LEAVES = ("keys", "values")
 _PAIR = ("key", "value")
 _STATES = ("conv_states", "recurrent_states")
-_INDEX = "index_key", "indexer_keys"
+_KEYS = "index_key"
+_INDEX = {_KEYS: "indexer_keys", "index_position": "indexer_position_ids"}
 _KNOWN = (
     "DynamicLayer",
     "DynamicIndexedLayer",
@@ -121,7 +122,7 @@ def _layout(layer: Any, index: int) -> LayerLayout:
     counted = getattr(layer, "cumulative_length", held)
     dropped = counted - held if type(counted) is type(held) is int else 0
     window = getattr(layer, "sliding_window", None)
-    apart = (*_LEAVES, *_STATES, _INDEX[1], *WINDOW_STATES)
+    apart = (*_LEAVES, *_STATES, *_INDEX.values(), *WINDOW_STATES)
     return LayerLayout(type(layer).__name__, window, tuple(leaves), dropped, _state(layer, apart))
 
 
@@ -135,7 +136,7 @@ def _tensors(layer: Any) -> list[tuple[str, Any]]:
         # Keys are the values.
         return [(_PAIR[0], layer.keys), *window_states(layer)] if layer.keys is not None else []
     pair = [(name, getattr(layer, leaf, None)) for name, leaf in zip(_PAIR, _LEAVES, strict=True)]
-    pair.append((_INDEX[0], getattr(layer, _INDEX[1], None)))
+    pair += [(name, getattr(layer, attribute, None)) for name, attribute in _INDEX.items()]
     return [(name, leaf) for name, leaf in pair if leaf is not None] + list(layer_states(layer))
 
 
@@ -171,21 +172,23 @@ def _layer(layout: LayerLayout, leaves: Any) -> Any:
         layer.values = held.pop("value", layer.keys)
         layer.is_initialized = True
         _describe(layer, layout)
-    if _INDEX[0] in held:
-        _set_index(layer, held.pop(_INDEX[0]))
+    for name in [name for name in held if name in _INDEX]:
+        _set_index(layer, name, held.pop(name))
     put = set_window_state if is_compressed(layer) else set_layer_state
     for name, state in held.items():
         put(layer, name, state)
     return layer
 
 
-def _set_index(layer: Any, keys: Any) -> None:
-    """Give a layer the keys of its indexer, `(batch, past, index_head_dim)`."""
-    setattr(layer, _INDEX[1], keys)
+def _set_index(layer: Any, name: str, leaf: Any) -> None:
+    """Give a layer what its indexer keeps: keys, `(batch, past, index_head_dim)`, or positions, `(3, batch, past)`."""
+    setattr(layer, _INDEX[name], leaf)
+    if name != _KEYS:
+        return
     layer.is_indexer_initialized = True
     # Leaves of another kind than tensors (shapes, names) have no type to go by.
-    if hasattr(keys, "new_empty"):
-        layer.indexer_dtype, layer.indexer_device = keys.dtype, keys.device
+    if hasattr(leaf, "new_empty"):
+        layer.indexer_dtype, layer.indexer_device = leaf.dtype, leaf.device
 
 
 def _empty(layout: LayerLayout) -> Any:

@@ -18,6 +18,8 @@ GROWING = ("key", "value", "0", "1")
 """Names of leaves of a cache that are keys or values."""
 INDEXING = ("index_key",)
 """Names of leaves of a cache that are keys of an indexer, which has one head."""
+POSITIONS = ("index_position",)
+"""Names of leaves that are the positions of an indexer's keys: of time, height and width."""
 
 Shape = tuple[int, ...]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from exportcompat.registry import ExportCompatError
 
-from ._alignment import GROWING, INDEXING, Aligned
+from ._alignment import GROWING, INDEXING, POSITIONS, Aligned
 
 Axes = dict[str, dict[int, str]]
 """Name by axis, by path; an axis that is not there is constant."""
@@ -48,14 +48,15 @@ def past_axis(aligned: Aligned, path: str) -> int | None:
     """Return the axis of a tensor of a cache that is empty at first; None if there is none.
 
     It is the third of keys and values, `(batch, kv_heads, past, head_dim)`, and the second of the keys of an indexer,
-    `(batch, past, head_dim)`, as layers with sparse attention have them, and of a past that is kept compressed.
+    `(batch, past, head_dim)`, as layers with sparse attention have them, and of a past that is kept compressed. The
+    positions of such keys are `(3, batch, past)`.
     """
     if aligned.argument(path) != aligned.cache:
         return None
     leaf, rank = path.rpartition(".")[2], aligned.donors[path].dim()
     if rank == 3 and (leaf in INDEXING or _compressed(leaf)):
         return 1
-    return 2 if leaf in GROWING and rank == 4 else None
+    return 2 if (leaf in GROWING and rank == 4) or (leaf in POSITIONS and rank == 3) else None
 
 
 def _compressed(leaf: str) -> str | None:
@@ -101,7 +102,8 @@ def name_axes(aligned: Aligned, batch: Collection[str] | bool | None) -> Axes:
 def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     past = past_axis(aligned, path)
     if past is not None:
-        return {0: BATCH, past: _compressed_role(aligned, path) or (PAST_STATES if ".encoder." in path else PAST)}
+        batch = 1 if path.rpartition(".")[2] in POSITIONS else 0
+        return {batch: BATCH, past: _compressed_role(aligned, path) or (PAST_STATES if ".encoder." in path else PAST)}
     roles = _ROLES.get((path, aligned.donors[path].dim()), {})
     # Without a cache there is nothing before the sequence.
     alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
