@@ -270,6 +270,23 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     ),
     "qwen3_5_text": ("Qwen3.5, text, gated delta net and attention", "Qwen3_5", _DELTA),
     "qwen3_5_moe_text": ("Qwen3.5-MoE, text, gated delta net and attention", "Qwen3_5Moe", {**_DELTA, **_EXPERTS}),
+    "qwen4_exp": (
+        "Qwen4-Exp, text, gated delta net and attention to blocks of keys, 4 experts",
+        "Qwen4Exp",
+        {
+            **_DELTA,
+            **_EXPERTS,
+            "shared_expert_intermediate_size": 16,
+            "layer_types": ["linear_attention", "indexed_attention"],
+            "indexer_n_heads": 32,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": 8,
+            "indexer_budget": 4,
+            "indexer_compress_ratio": 2,
+            "hc_lowrank": 8,
+            "ple_layer_ids": [],
+        },
+    ),
     "olmo_hybrid": ("OLMo-hybrid, gated delta net and attention", "OlmoHybrid", _DELTA),
     "kimi_linear": (
         "Kimi Linear, delta attention and latent attention, 4 experts",
@@ -396,7 +413,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
 }
 """Title, prefix of the classes and settings of each model of transformers."""
 
-CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kimi_linear")
+CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp", "olmo_hybrid", "kimi_linear")
 """Models with layers that go through a text in chunks of 64 tokens, which no configuration makes less."""
 
 OWN_CACHES = (*CHUNKED, "falcon_h1", "lfm2", "lfm2_moe", "minimax", "nemotron_h", "zamba2")
@@ -449,7 +466,7 @@ _EVERYWHERE = frozenset(
     )
 )
 _SLOW = {
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "olmo_hybrid"), ("gated-delta-rule",)),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen4_exp", "olmo_hybrid"), ("gated-delta-rule",)),
     "kimi_linear": ("kimi-delta-chunks",),
     "gemma3n": ("gemma3n-activation-quantile", "gemma3n-altup-clip"),
     "bamba": ("bamba-cache-position",),
