@@ -222,6 +222,18 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             "shared_intermediate_size": 16,
         },
     ),
+    "zamba": (
+        "Zamba, Mamba layers with heads, and a shared attention layer",
+        "Zamba",
+        {
+            "num_hidden_layers": 3,
+            "num_key_value_heads": 4,
+            "layers_block_type": ["linear_attention", "hybrid", "hybrid"],
+            "n_mamba_heads": 2,
+            "mamba_d_state": 4,
+            "mamba_dt_rank": 4,
+        },
+    ),
     "zamba2": (
         "Zamba2, a shared attention layer between two of Mamba2",
         "Zamba2",

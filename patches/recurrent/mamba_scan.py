@@ -17,15 +17,17 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
+from ._selective_scan import by_parallel_scan, by_scan
+
 
 def patch_mamba_mixer(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `forward` of a mixer of Mamba's shape continue from its states while it is traced."""
-    return _patch_mixer(original, _by_scan)
+    return _patch_mixer(original, by_scan)
 
 
 def patch_mamba_mixer_without_scan(original: Callable[..., Any]) -> Callable[..., Any]:
     """Do the same for a torch that cannot put `scan` into ONNX."""
-    return _patch_mixer(original, _by_parallel_scan)
+    return _patch_mixer(original, by_parallel_scan)
 
 
 def _patch_mixer(original: Callable[..., Any], recur: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
@@ -63,46 +65,6 @@ def _scanned(mixer: Any, inputs: Any, state: Any, recur: Callable[..., tuple[Any
     tokens = tuple(part.detach().float().transpose(0, 1).clone() for part in (inputs, *_selected(mixer, inputs)))
     last, outputs = recur(decay, state.detach().float().clone(), tokens)
     return outputs.transpose(0, 1), last.to(state.dtype)
-
-
-def _by_scan(decay: Any, state: Any, tokens: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return the last state, and `(tokens, batch, channels)`.
-
-    Args:
-        decay: `(channels, state_size)`, less than 0.
-        state: `(batch, channels, state_size)`.
-        tokens: values and time steps `(tokens, batch, channels)`, what enters and leaves `(tokens, batch, state_size)`.
-    """
-    from torch._higher_order_ops.scan import scan
-
-    def step(state: Any, token: tuple[Any, ...]) -> tuple[Any, Any]:
-        kept, entered, leave = _parts(decay, token)
-        state = kept * state + entered
-        return state, (state * leave).sum(-1)
-
-    last, outputs = scan(step, state, tokens)
-    return last, outputs
-
-
-def _by_parallel_scan(decay: Any, state: Any, tokens: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return the same, of the same, without `scan`."""
-    from ._parallel_scan import parallel_scan
-
-    kept, entered, leave = _parts(decay, tokens)
-    states = parallel_scan(kept, entered, state)
-    return states[-1], (states * leave).sum(-1)
-
-
-def _parts(decay: Any, token: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-    """Return what is kept of a state, what enters it and what leaves it, for one token or several."""
-    import torch
-
-    value, time, enter, leave = token
-    return (
-        torch.exp(decay * time[..., None]),
-        (time * value)[..., None] * enter[..., None, :],
-        leave[..., None, :],
-    )
 
 
 def _selected(mixer: Any, inputs: Any) -> tuple[Any, Any, Any]:

@@ -94,9 +94,7 @@ SPECS = (
         replacement=f"{__name__}:patch_indexer_forward",
         requires=("transformers>=5.24", "torch>=2.6"),
         reason="Blocks of keys are chosen in a loop over rows and queries that looks at data: no graph.",
-        upstream=(
-            "https://github.com/huggingface/transformers/tree/v5.24.0/src/transformers/models/qwen4_exp",
-        ),
+        upstream=("https://github.com/huggingface/transformers/tree/v5.24.0/src/transformers/models/qwen4_exp",),
         proofs=("qwen4_exp",),
         kind="wrap",
     ),

@@ -22,7 +22,7 @@ from exportcompat.matrix.cases._sequence_classifiers import make_classes
 from exportcompat.matrix.proofs._prove import is_older
 
 STEPS = 20
-# BART and Marian are like T5 here: the zoo has both. On the older release one stands for all, and optimum generates with T5.
+# BART and Marian are like T5 here: the zoo has both. On the older release one stands for all.
 NAMES = ("Whisper", *(() if is_older() else ("T5", "Speech2Text", "gpt2")))
 # Random weights would else make the same token again and again.
 GREEDY = {
