@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from exportcompat.matrix._fork_server import NoResultError
 from exportcompat.matrix.cases import find_case
 from exportcompat.matrix.lanes import LANES, find_lane, run_lanes, write_page
 from exportcompat.matrix.lanes import _driver as driver
 from exportcompat.matrix.lanes import _result as result
 from exportcompat.matrix.lanes._driver import read_results
 from exportcompat.matrix.lanes._page import page_of
-from exportcompat.matrix.runs import NoResultError
 from exportcompat.matrix.store import own_source
 from exportcompat.matrix.store._dependencies import Dependencies, Part
 from exportcompat.patches import default_registry

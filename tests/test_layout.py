@@ -61,6 +61,7 @@ SHARED: Mapping[str, set[str]] = {
     "_model_names": {"registry"},
     "_version": set(),
     "matrix._files": {"registry"},
+    "matrix._fork_server": set(),
 }
 """The modules beside the packages, and the packages that each may import; whoever is not below these may use them."""
 

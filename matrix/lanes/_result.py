@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from exportcompat.matrix._fork_server import NoResultError, run_forked
 from exportcompat.matrix.cases import Case
 from exportcompat.matrix.checks import state_of
-from exportcompat.matrix.runs import NoResultError, run_forked
 from exportcompat.matrix.store import code_of
 from exportcompat.registry import ExportCompatError, installed_version
 

@@ -3,14 +3,12 @@
 from ._cell import run_cell
 from ._driver import Options, Task, plan_task, results_of, run_tasks
 from ._environments import Environments
-from ._fork_server import NoResultError, run_forked
 from ._matrix import run_matrix
 from ._quickstart import quickstart
 from ._subprocess_check import run_check
 
 __all__ = [
     "Environments",
-    "NoResultError",
     "Options",
     "Task",
     "plan_task",
@@ -18,7 +16,6 @@ __all__ = [
     "results_of",
     "run_cell",
     "run_check",
-    "run_forked",
     "run_matrix",
     "run_tasks",
 ]

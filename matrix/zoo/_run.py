@@ -3,22 +3,16 @@
 import argparse
 import fnmatch
 import json
-import multiprocessing
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from exportcompat._extras import require
+from exportcompat.matrix._fork_server import NoResultError, run_forked
 from exportcompat.registry import installed_version
 
 from ._catalogue import Entry, entries
 from ._outcome import FAILS, Outcome, outcome_of
-
-_PRELOADED = ["torch", "torch.onnx", "transformers", "onnxscript", "onnxruntime", "exportcompat.matrix.zoo"]
-_GRACE = 10
-"""Seconds for a process to end after its result."""
 
 
 def run_zoo(arguments: argparse.Namespace) -> int:
@@ -64,41 +58,16 @@ def _matches(name: str, patterns: list[str]) -> bool:
 
 
 def _outcomes(chosen: list[Entry], arguments: argparse.Namespace) -> Iterator[Outcome]:
-    # A server that has imported everything once, and forks: a model costs no imports, and spoils no other.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        yield from pool.map(lambda entry: _in_a_process(context, entry, arguments.timeout), chosen)
+        yield from pool.map(lambda entry: _in_a_process(entry, arguments.timeout), chosen)
 
 
-def _in_a_process(context: Any, entry: Entry, timeout: float) -> Outcome:
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_send_outcome, args=(sender, entry), daemon=True)
-    process.start()
-    sender.close()
+def _in_a_process(entry: Entry, timeout: float) -> Outcome:
     try:
-        found: Outcome = receiver.recv() if receiver.poll(timeout) else _ended(entry, f"no result after {timeout:g} s")
-    except EOFError:
-        process.join()
-        found = _ended(entry, f"the process ended with status {process.exitcode}")
-    # What it holds is given back where it ends by itself.
-    process.join(_GRACE)
-    process.kill()
-    process.join()
+        found: Outcome = run_forked(outcome_of, (entry,), timeout)
+    except NoResultError as error:
+        found = Outcome(name=entry.name, architecture=entry.architecture, outcome=FAILS, reason=str(error))
     return found
-
-
-def _ended(entry: Entry, reason: str) -> Outcome:
-    return Outcome(name=entry.name, architecture=entry.architecture, outcome=FAILS, reason=reason)
-
-
-def _send_outcome(sender: Any, entry: Entry) -> None:
-    # What torch and transformers print would hide the lines of the results.
-    silence = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(silence, stream)
-    require("torch", "torch").set_num_threads(1)
-    sender.send(outcome_of(entry))
 
 
 def _write_sorted(path: Path) -> None:

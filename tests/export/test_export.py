@@ -201,6 +201,16 @@ def test_a_sound_has_a_dynamic_length_although_there_is_one(tmp_path: Path) -> N
     }
 
 
+def test_a_classifier_without_padding_takes_one_row(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    sizes = {**SMALL, "num_key_value_heads": 2, "pad_token_id": None}
+    model = transformers.LlamaForSequenceClassification(transformers.LlamaConfig(**sizes)).eval()
+    with pytest.warns(UserWarning, match="the file takes one row: LlamaForSequenceClassification refuses more"):
+        result = export(model, {"input_ids": torch.arange(3, 10)[None]}, tmp_path)
+    assert result.discrepancies is not None and result.discrepancies.success
+    assert interface(result.path)["input_ids"] == [1, "sequence"]
+
+
 def test_a_length_that_the_model_does_not_take_twice_is_named(tmp_path: Path) -> None:
     config = transformers.BertConfig(**{**SMALL, "max_position_embeddings": 8})
     with pytest.warns(UserWarning, match="the length of input_ids, attention_mask is fixed in the graph"):

@@ -18,6 +18,7 @@ from exportcompat.registry import ExportCompatError, PatchReport
 
 from ._onnx_program import name_axes
 from ._opset import check_written, default_opset
+from ._rows import takes_more_rows
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -120,28 +121,29 @@ def program(
     taken, which is said.
     """
     names = observer.interface()
-    made = None if opset is not None else _preferred(model, observer, say)
-    made = made or _exported(model, observer, opset)
+    batch = True if takes_more_rows(model, observer) else None
+    made = None if opset is not None else _preferred(model, observer, batch, say)
+    made = made or _exported(model, observer, batch, opset)
     share_heads(made.model)
     name_axes(made, observer.axes())
     return made, names[0]
 
 
-def _preferred(model: Any, observer: InputObserver, say: Progress) -> Any:
+def _preferred(model: Any, observer: InputObserver, batch: bool | None, say: Progress) -> Any:
     """Return the program in the preferred opset; None if there is none, or a node cannot be written in it."""
     opset = default_opset()
     errors = require("torch.onnx._internal.exporter._errors", "torch")
     try:
-        return None if opset is None else _exported(model, observer, opset)
+        return None if opset is None else _exported(model, observer, batch, opset)
     except (errors.ConversionError, ExportCompatError) as error:
         # The second try may fail for a reason that has nothing to do with the opset; then that is what is raised.
         say(f"  opset {opset} cannot be written, taking the default of torch: {error}"[:300])
         return None
 
 
-def _exported(model: Any, observer: InputObserver, opset: int | None) -> Any:
+def _exported(model: Any, observer: InputObserver, batch: bool | None, opset: int | None) -> Any:
     torch = require("torch", "torch")
-    shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=batch)
     args, kwargs = observer.infer_arguments(as_args_kwargs=True)
     names = observer.interface()
     with warnings.catch_warnings():

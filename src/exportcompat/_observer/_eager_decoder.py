@@ -7,7 +7,7 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat._verification import LOGITS, PAST_ARGUMENT, present_name
 
-from ._alignment import Aligned
+from ._alignment import POSITIONS, Aligned
 from ._dynamic_axes import past_axis
 from ._embedded_tokens import embeddings_of
 from ._growing_cache import has_fixed_cache
@@ -132,6 +132,7 @@ class EagerDecoder:
 
     def _zeros(self, path: str, batch: int) -> Any:
         donor, past = self._aligned.donors[path], past_axis(self._aligned, path)
+        rows = 1 if path.rpartition(".")[2] in POSITIONS else 0
         return donor.new_zeros(
-            [batch if axis == 0 else 0 if axis == past else size for axis, size in enumerate(donor.shape)]
+            [batch if axis == rows else 0 if axis == past else size for axis, size in enumerate(donor.shape)]
         )

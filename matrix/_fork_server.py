@@ -5,7 +5,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-_PRELOADED = ["torch", "torch.onnx", "transformers.models.auto.modeling_auto", "transformers.modeling_outputs"]
+_PRELOADED = [
+    "torch",
+    "torch.onnx",
+    "transformers.models.auto.modeling_auto",
+    "transformers.modeling_outputs",
+    "onnxscript",
+]
 _GRACE = 10
 """Seconds for a process to end after its result."""
 

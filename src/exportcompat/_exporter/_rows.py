@@ -1,0 +1,53 @@
+"""May a file take more rows than the calls had? A classifier without a token for padding takes one."""
+
+import warnings
+from typing import Any
+
+from exportcompat._extras import require
+from exportcompat._observer import InputObserver, first_line
+from exportcompat.patches.toolkit.module_state import preserved
+
+_BATCH = "batch"
+
+
+def takes_more_rows(model: Any, observer: InputObserver) -> bool:
+    """Say whether a model takes more rows than the one that it was observed with, and warn if it does not.
+
+    What was observed with several rows takes them. Where the model does not even run on one, nothing is known, and the
+    exporter has the last word.
+
+    Args:
+        model: what was observed.
+        observer: the calls.
+    """
+    error = _refusal(model, observer, True) if _has_one_row(observer) else None
+    if error is None or _refusal(model, observer, None) is not None:
+        return True
+    warnings.warn(f"the file takes one row: {type(model).__name__} refuses more ({first_line(error)})", stacklevel=3)
+    return False
+
+
+def _has_one_row(observer: InputObserver) -> bool:
+    """Say whether the rows are an axis that is enlarged for the trace."""
+    observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    axes = {name for named in observer.axes().values() for name in named.values()}
+    observer.infer_dynamic_shapes()
+    varied = {name for named in observer.axes().values() for name in named.values()}
+    return _BATCH in axes - varied
+
+
+def _refusal(model: Any, observer: InputObserver, batch: bool | None) -> Exception | None:
+    """Return what eager raises for the sample of an export; None if it runs."""
+    torch = require("torch", "torch")
+    with warnings.catch_warnings():
+        # The observer says that its last sample had other rows, which is what is wanted here.
+        warnings.simplefilter("ignore")
+        observer.infer_dynamic_shapes(set_batch_dimension_for=batch)
+        args, kwargs = observer.infer_arguments(as_args_kwargs=True)
+    try:
+        with torch.no_grad(), preserved(model):
+            model(*args, **kwargs)
+    except Exception as error:
+        # Models raise exceptions of any class for what they do not take.
+        return error
+    return None
