@@ -70,7 +70,7 @@ class TestSmallConfigurations:
         assert not getattr(small_config("bert", "narrow", "fill-mask"), "is_decoder", False)
 
     def test_every_set_of_rules_is_there(self) -> None:
-        assert set(rules()) == {*WIDTHS, "layer_counts", "tasks", "types"}
+        assert set(rules()) == {*WIDTHS, "layer_counts", "tasks", "types", "inputs"}
 
 
 def test_a_built_model_runs_on_its_inputs() -> None:

@@ -38,11 +38,20 @@ class InputMaker:
         processors: those of its folder.
         given: what the caller wants.
         source: what to call the model in a message.
+        beside: tensors by argument, instead of what would be made up and beside it.
     """
 
-    def __init__(self, model: Any, task: Task, processors: Processors, given: Given, source: str) -> None:
+    def __init__(
+        self,
+        model: Any,
+        task: Task,
+        processors: Processors,
+        given: Given,
+        source: str,
+        beside: Mapping[str, Any] | None = None,
+    ) -> None:
         self._model, self._task, self._given, self._source = model, task, given, source
-        self._processors = processors
+        self._processors, self._beside = processors, dict(beside or {})
         self._names = parameters(model)
         self._image = image_argument(model)
         self._sound = sound_argument(model)
@@ -59,7 +68,7 @@ class InputMaker:
         self._check_given()
         made = self._together() or self._apart()
         constant = {"use_cache": False} if "use_cache" in self._names and not self._task.generates else {}
-        return [{**call, **constant} for call in made]
+        return [{**call, **self._beside, **constant} for call in made]
 
     def make_text(self) -> Call:
         """Return keyword arguments for a text alone."""
@@ -147,9 +156,11 @@ class InputMaker:
         """Return what the processors make one by one, and what is made up for those that are not there."""
         if "past_values" in self._names:
             return [series(self._model)]
-        media = [self._known(call) for call in self._media()]
+        media = [self._known({**call, **self._beside}) for call in self._media()]
         if not self._has_text:
             return media
+        if media and "input_ids" in self._beside:
+            return [{**text(self._model, self._beside["input_ids"]), **media[0]}]
         if media and placeholder(self._model) is not None:
             return [self._with_placeholders(media[0])]
         words = self._text()
@@ -251,14 +262,9 @@ class InputMaker:
         """
         torch = require("torch", "torch")
         kind = "image" if self._image in media else "audio"
-        owner = next(
-            (
-                item
-                for item in (self._model, getattr(self._model, "model", None))
-                if hasattr(item, f"get_{kind}_features")
-            ),
-            None,
-        )
+        # That of the inner model has names for its arguments; the outer one may pass on what it gets.
+        owners = (getattr(self._model, "model", None), self._model)
+        owner = next((item for item in owners if hasattr(item, f"get_{kind}_features")), None)
         width = getattr(self._model.config.get_text_config(), "hidden_size", None)
         if owner is None or not width:
             raise ExportCompatError(
