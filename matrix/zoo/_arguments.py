@@ -1,5 +1,6 @@
 """Arguments that models of some types want in a form of their own, from what `rules.toml` says of them."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,8 @@ _TOKENS = 64
 def beside(model: Any, model_type: str) -> dict[str, Any]:
     """Return the tensors by argument that a type wants instead of what is made up, or beside it."""
     said: Mapping[str, Mapping[str, Any]] = rules()["inputs"].get(model_type, {})
-    return {name: _tensor(model, form) for name, form in said.items()}
+    known = inspect.signature(model.forward).parameters
+    return {name: _tensor(model, form) for name, form in said.items() if name in known}
 
 
 def _tensor(model: Any, form: Mapping[str, Any]) -> Any:

@@ -131,9 +131,16 @@ def pixels(model: Any) -> dict[str, Any]:
         return _tiles(shape, pinpoints)
     several = "pixel_attention_mask" in known
     made = {name: torch.rand((1, 2, *shape) if several else (2, *shape), generator=generator())}
-    if "image_sizes" in known:
+    if _is_needed(model, "image_sizes"):
         made["image_sizes"] = torch.tensor([shape[-2:]] * 2)
     return made
+
+
+def _is_needed(model: Any, name: str) -> bool:
+    """Say whether the features of an image cannot be had without an argument; another tower may not even take it."""
+    owner = getattr(model, "model", model)
+    taken = inspect.signature(getattr(owner, "get_image_features", model.forward)).parameters
+    return name in taken and taken[name].default is inspect.Parameter.empty
 
 
 def _image_shape(config: Any) -> tuple[int, ...]:
@@ -170,7 +177,8 @@ def _patches(whole: Any, config: Any, grid: str) -> dict[str, Any]:
     torch = require("torch", "torch")
     merged = (getattr(item, name, None) for item in (config, whole) for name in ("spatial_merge_size", "merge_size"))
     side = 2 * next((item for item in merged if isinstance(item, int)), 2)
-    features = _channels(config) * (getattr(config, "temporal_patch_size", None) or 1) * config.patch_size**2
+    frames = (getattr(config, item, None) for item in ("temporal_patch_size", "patch_temporal"))
+    features = _channels(config) * next((item for item in frames if item), 1) * config.patch_size**2
     rows = torch.rand(side * 2 * side, features, generator=generator())
     sizes = [[1, side, 2 * side]] if grid.endswith("thw") else [[side, 2 * side]]
     return {"pixel_values": rows, grid: torch.tensor(sizes)}
@@ -194,7 +202,9 @@ def _numbered_patches(config: Any) -> Any:
     torch = require("torch", "torch")
     height, width = _SIDES
     places = torch.cartesian_prod(torch.arange(1.0, height + 1), torch.arange(1.0, width + 1))
-    rows = torch.rand(2, height * width, _channels(config) * config.patch_size**2, generator=generator())
+    patch = getattr(config, "patch_size", None)
+    features = config.patch_embed_hidden_size if patch is None else _channels(config) * patch**2
+    rows = torch.rand(2, height * width, features, generator=generator())
     return torch.cat([places.expand(2, -1, -1), rows], 2)
 
 
