@@ -161,7 +161,8 @@ class InputMaker:
             return media
         if media and "input_ids" in self._beside:
             return [{**text(self._model, self._beside["input_ids"]), **media[0]}]
-        if media and placeholder(self._model) is not None:
+        # A text goes beside an image in a model that compares them, and around it in one that writes about it.
+        if media and placeholder(self._model) is not None and (self._task.generates or self._owner(media[0])):
             return [self._with_placeholders(media[0])]
         words = self._text()
         return [{**words, **call} for call in media[:1]] or [words]
@@ -260,11 +261,7 @@ class InputMaker:
         Raises:
             ExportCompatError: it does not say.
         """
-        torch = require("torch", "torch")
-        kind = "image" if self._image in media else "audio"
-        # That of the inner model has names for its arguments; the outer one may pass on what it gets.
-        owners = (getattr(self._model, "model", None), self._model)
-        owner = next((item for item in owners if hasattr(item, f"get_{kind}_features")), None)
+        torch, kind, owner = require("torch", "torch"), self._kind(media), self._owner(media)
         width = getattr(self._model.config.get_text_config(), "hidden_size", None)
         if owner is None or not width:
             raise ExportCompatError(
@@ -276,10 +273,22 @@ class InputMaker:
             made = getattr(owner, f"get_{kind}_features")(
                 **{name: item for name, item in media.items() if name in names}
             )
-        made = getattr(made, "pooler_output", made)
+        states = [getattr(made, name, None) for name in ("pooler_output", "last_hidden_state")]
+        made = next((item for item in states if item is not None), made)
         parts = made if isinstance(made, (list, tuple)) else [made]
         count: int = sum(part.numel() for part in parts if hasattr(part, "numel")) // int(width)
         return count
+
+    def _kind(self, media: Call) -> str:
+        return "image" if self._image in media else "audio"
+
+    def _owner(self, media: Call) -> Any:
+        """Return what makes features of images or sounds; None if the model does not let one have them.
+
+        That of the inner model has names for its arguments; the outer one may pass on what it gets.
+        """
+        owners, name = (getattr(self._model, "model", None), self._model), f"get_{self._kind(media)}_features"
+        return next((item for item in owners if hasattr(item, name)), None)
 
     def _known(self, call: Mapping[str, Any]) -> Call:
         return {name: value for name, value in call.items() if name in self._names and hasattr(value, "shape")}
