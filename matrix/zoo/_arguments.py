@@ -2,19 +2,22 @@
 
 import inspect
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from exportcompat._extras import require
 
+from ._catalogue import Entry
 from ._small_config import rules
 
 _TOKENS = 64
 """Made-up tokens are less than this: those that stand for something come after them, mostly."""
 
 
-def beside(model: Any, model_type: str) -> dict[str, Any]:
-    """Return the tensors by argument that a type wants instead of what is made up, or beside it."""
-    said: Mapping[str, Mapping[str, Any]] = rules()["inputs"].get(model_type, {})
+def beside(model: Any, entry: Entry) -> dict[str, Any]:
+    """Return the tensors by argument that a type, or one for a task, wants instead of what is made up or beside it."""
+    inputs: Mapping[str, Mapping[str, Mapping[str, Any]]] = rules()["inputs"]
+    said = {**inputs.get(entry.model_type, {}), **inputs.get(entry.name, {})}
     known = inspect.signature(model.forward).parameters
     return {name: _tensor(model, form) for name, form in said.items() if name in known}
 
@@ -34,5 +37,5 @@ def _tensor(model: Any, form: Mapping[str, Any]) -> Any:
     found = torch.randint(3, _TOKENS, shape, generator=generator)
     field, count = form.get("first", ("", 0))
     if count:
-        found[:, :count] = getattr(model.config, field)
+        found[:, :count] = attrgetter(field)(model.config)
     return found

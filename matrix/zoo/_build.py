@@ -125,7 +125,7 @@ def _weights(model: Any) -> Iterator[Any]:
 
 def _calls(entry: Entry, model: Any) -> tuple[list[Call], Task]:
     task = Task(entry.task, entry.auto) if entry.task in TASKS else Task("feature-extraction", entry.auto)
-    more = beside(model, entry.model_type)
+    more = beside(model, entry)
     maker = InputMaker(model, task, Processors(None, "", {}), Given(), entry.model_type, more)
     try:
         calls = maker.make()

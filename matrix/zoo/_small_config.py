@@ -93,7 +93,7 @@ def _shrunk(config: Any, width: str) -> Fields:
         else _field(name, value, width)
         for name, value in kept.items()
     }
-    small = _consistent(small, kept)
+    small = _with_scaled_tiles(_consistent(small, kept), kept)
     return small if width == _WHOLE else _with_fewer_patches(small)
 
 
@@ -146,6 +146,22 @@ def _with_fewer_patches(small: Fields) -> Fields:
     return small
 
 
+def _with_scaled_tiles(small: Fields, before: Mapping[str, Any]) -> Fields:
+    """Return fields whose images have as many tiles as before, of the smaller side that a tile has now."""
+    sides = [_one(_side(fields.get("vision_config"))) for fields in (small, before)]
+    if all(sides) and small.get("image_grid_pinpoints"):
+        now, then = sides
+        small["image_grid_pinpoints"] = [
+            [max(1, round(length / then)) * now for length in item] for item in before["image_grid_pinpoints"]
+        ]
+    return small
+
+
+def _side(config: Any) -> Any:
+    """Return the size of images, of a configuration or of its fields."""
+    return config.get("image_size") if isinstance(config, Mapping) else getattr(config, "image_size", None)
+
+
 def _one(value: Any) -> int:
     """Return a number, or the one that a list has twice; 0 for anything else."""
     if _is_list(value) and len(value) == 2 and value[0] == value[1]:
@@ -156,18 +172,15 @@ def _one(value: Any) -> int:
 def _field(name: str, value: Any, width: str) -> Any:
     if isinstance(value, Mapping):
         return {key: _field(str(key), item, width) for key, item in value.items()}
-    if value is None and (kind := _PLACEHOLDER.fullmatch(name)):
-        return _PLACEHOLDERS[kind[1]]
     if _TOKEN.fullmatch(name):
-        return _token(value)
+        kind = _PLACEHOLDER.fullmatch(name) if value is None else None
+        return _PLACEHOLDERS[kind[1]] if kind else _token(value)
     if isinstance(value, bool) or value is None:
         return value
     rule: Fields = next((rule for rule in rules()[width] if re.fullmatch(rule["fields"], name)), {})
-    if "set" in rule:
-        return rule["set"]
     if "most" in rule:
         return _capped(value, rule["most"])
-    return value
+    return rule.get("set", value)
 
 
 def _capped(value: Any, most: int) -> Any:

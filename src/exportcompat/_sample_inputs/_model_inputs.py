@@ -168,6 +168,8 @@ class InputMaker:
         return [{**words, **call} for call in media[:1]] or [words]
 
     def _media(self) -> list[Call]:
+        if self._image in self._beside or self._sound in self._beside:
+            return [{}]
         is_image = bool(self._image) and not (self._sound and self._given.sounds)
         if is_image:
             return self._pictures()
@@ -250,7 +252,7 @@ class InputMaker:
         found = [(getattr(config, a, None), getattr(config, b, None)) for a, b in _AROUND]
         first, last = next(((a, b) for a, b in found if a is not None and b is not None), (None, None))
         marks = [item for item in (first, *([token] * count), last) if item is not None]
-        ids = torch.cat([torch.tensor([marks]), words], 1)
+        ids = torch.cat([torch.tensor([marks], dtype=torch.int64), words], 1)
         kinds = {name: (ids == token).long() for name in ("mm_token_type_ids", "token_type_ids")}
         more = {name: value for name, value in kinds.items() if name in self._names}
         return {**text(self._model, ids), **more, **media}
@@ -275,9 +277,7 @@ class InputMaker:
             )
         states = [getattr(made, name, None) for name in ("pooler_output", "last_hidden_state")]
         made = next((item for item in states if item is not None), made)
-        parts = made if isinstance(made, (list, tuple)) else [made]
-        count: int = sum(part.numel() for part in parts if hasattr(part, "numel")) // int(width)
-        return count
+        return _numbers(made) // int(width)
 
     def _kind(self, media: Call) -> str:
         return "image" if self._image in media else "audio"
@@ -292,6 +292,13 @@ class InputMaker:
 
     def _known(self, call: Mapping[str, Any]) -> Call:
         return {name: value for name, value in call.items() if name in self._names and hasattr(value, "shape")}
+
+
+def _numbers(made: Any) -> int:
+    """Return how many numbers a tensor has, or those in lists."""
+    if isinstance(made, (list, tuple)):
+        return sum(map(_numbers, made))
+    return int(made.numel()) if hasattr(made, "numel") else 0
 
 
 def parameters_of(function: Callable[..., Any]) -> list[str]:
