@@ -70,7 +70,7 @@ class TestSmallConfigurations:
         assert not getattr(small_config("bert", "narrow", "fill-mask"), "is_decoder", False)
 
     def test_a_backbone_keeps_the_layers_whose_states_it_gives(self) -> None:
-        config = small_config("zoedepth", "narrow").backbone_config
+        config = small_config("chmv2", "narrow").backbone_config
         assert len(config.out_features) == 4 and config.out_features[-1] == f"stage{config.num_hidden_layers}"
 
     def test_what_stands_for_an_image_has_a_token(self) -> None:

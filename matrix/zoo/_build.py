@@ -134,6 +134,8 @@ def _calls(entry: Entry, model: Any) -> tuple[list[Call], Task]:
             raise
         # A model of texts that takes images besides does without them too.
         calls = [maker.make_text()]
+    if not calls:
+        raise ValueError("`forward` takes no text, image, sound or series by a name that is known")
     return calls, task
 
 
