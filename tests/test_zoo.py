@@ -69,14 +69,50 @@ class TestSmallConfigurations:
         assert small_config("bert", "narrow", "text-generation-with-past").is_decoder
         assert not getattr(small_config("bert", "narrow", "fill-mask"), "is_decoder", False)
 
+    def test_a_backbone_keeps_the_layers_whose_states_it_gives(self) -> None:
+        config = small_config("chmv2", "narrow").backbone_config
+        assert len(config.out_features) == 4 and config.out_features[-1] == f"stage{config.num_hidden_layers}"
+
+    def test_what_stands_for_an_image_has_a_token(self) -> None:
+        config = small_config("blip-2", "narrow")
+        assert 0 < config.image_token_index < config.text_config.vocab_size
+
+    def test_sides_of_images_are_even_numbers_of_patches(self) -> None:
+        config = small_config("idefics3", "narrow").vision_config
+        assert config.image_size // config.patch_size % 2 == 0
+
+    def test_tiles_are_as_large_as_an_image(self) -> None:
+        config = small_config("llava_next", "narrow")
+        side = config.vision_config.image_size
+        assert all(length % side == 0 for item in config.image_grid_pinpoints for length in item)
+
+    def test_an_inner_configuration_has_what_its_type_needs(self) -> None:
+        assert small_config("cohere_compass", "narrow").text_config.rope_parameters["full_attention"]
+
     def test_every_set_of_rules_is_there(self) -> None:
-        assert set(rules()) == {*WIDTHS, "layer_counts", "tasks", "types"}
+        assert set(rules()) == {*WIDTHS, "layer_counts", "tasks", "types", "inputs"}
 
 
 def test_a_built_model_runs_on_its_inputs() -> None:
     built = build(next(entry for entry in entries() if entry.name == "text-generation-with-past/llama"))
     assert built.width == "narrow" and built.parameters < 200_000
     assert built.model(**built.calls[0]).logits.abs().max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "shape"),
+    [
+        ("image-classification/siglip2", "spatial_shapes", (2, 2)),
+        ("image-text-to-text-with-past/idefics3", "pixel_values", (1, 2, 3, 256, 256)),
+        ("image-text-to-text-with-past/llava_next", "image_sizes", (1, 2)),
+        ("image-text-to-text-with-past/pix2struct", "flattened_patches", (2, 24, 770)),
+        ("image-text-to-text-with-past/muse_spark", "image_grid_thw", (1, 3)),
+        ("text2text-generation-with-past/granite_speech", "input_features_mask", (2, 21)),
+    ],
+)
+def test_models_get_images_and_sounds_in_their_form(name: str, argument: str, shape: tuple[int, ...]) -> None:
+    built = build(next(entry for entry in entries() if entry.name == name))
+    assert tuple(built.calls[0][argument].shape) == shape
 
 
 def test_what_cannot_be_built_says_why_for_each_set_of_rules() -> None:

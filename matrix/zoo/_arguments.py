@@ -1,26 +1,41 @@
-"""Arguments that models want beside texts, images and sounds."""
+"""Arguments that models of some types want in a form of their own, from what `rules.toml` says of them."""
 
 import inspect
+from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from exportcompat._extras import require
 
-_SIDE = 3
-"""Patches of the shorter side of an image."""
+from ._catalogue import Entry
+from ._small_config import rules
+
+_TOKENS = 64
+"""Made-up tokens are less than this: those that stand for something come after them, mostly."""
 
 
-def complete(model: Any, call: dict[str, Any]) -> dict[str, Any]:
-    """Return a call with what `forward` wants beside, and without what it does not take as it is."""
+def beside(model: Any, entry: Entry) -> dict[str, Any]:
+    """Return the tensors by argument that a type, or one for a task, wants instead of what is made up or beside it."""
+    inputs: Mapping[str, Mapping[str, Mapping[str, Any]]] = rules()["inputs"]
+    said = {**inputs.get(entry.model_type, {}), **inputs.get(entry.name, {})}
     known = inspect.signature(model.forward).parameters
-    return _with_patches(model, call) if "spatial_shapes" in known and "pixel_values" in call else call
+    return {name: _tensor(model, form) for name, form in said.items() if name in known}
 
 
-def _with_patches(model: Any, call: dict[str, Any]) -> dict[str, Any]:
-    """Return a call whose images are rows of patches, `(batch, patches, features)`, as SigLIP 2 takes them."""
+def _tensor(model: Any, form: Mapping[str, Any]) -> Any:
+    """Return a tensor: its values, or those of a shape; `first` is a field with a token, and how many begin with it."""
     torch = require("torch", "torch")
-    config = getattr(model.config, "vision_config", model.config)
-    features = config.num_channels * config.patch_size**2
-    pixels = torch.rand(2, _SIDE * 2 * _SIDE, features, generator=torch.Generator().manual_seed(0))
-    mask = torch.ones(pixels.shape[:2], dtype=torch.int64)
-    shapes = torch.tensor([[_SIDE, 2 * _SIDE]] * 2)
-    return {**call, "pixel_values": pixels, "pixel_attention_mask": mask, "spatial_shapes": shapes}
+    if "values" in form:
+        return torch.tensor(form["values"])
+    shape, kind, generator = form["shape"], form.get("of", "floats"), torch.Generator().manual_seed(0)
+    if kind == "ones":
+        return torch.ones(shape, dtype=torch.int64)
+    if kind == "booleans":
+        return torch.ones(shape, dtype=torch.bool)
+    if kind == "floats":
+        return torch.rand(shape, generator=generator)
+    found = torch.randint(3, _TOKENS, shape, generator=generator)
+    field, count = form.get("first", ("", 0))
+    if count:
+        found[:, :count] = attrgetter(field)(model.config)
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat._sample_inputs import TASKS, Call, Given, InputMaker, Processors, Task
 
-from ._arguments import complete
+from ._arguments import beside
 from ._catalogue import Entry
 from ._small_config import WIDTHS, small_config
 
@@ -125,7 +125,8 @@ def _weights(model: Any) -> Iterator[Any]:
 
 def _calls(entry: Entry, model: Any) -> tuple[list[Call], Task]:
     task = Task(entry.task, entry.auto) if entry.task in TASKS else Task("feature-extraction", entry.auto)
-    maker = InputMaker(model, task, Processors(None, "", {}), Given(), entry.model_type)
+    more = beside(model, entry)
+    maker = InputMaker(model, task, Processors(None, "", {}), Given(), entry.model_type, more)
     try:
         calls = maker.make()
     except Exception:
@@ -133,7 +134,9 @@ def _calls(entry: Entry, model: Any) -> tuple[list[Call], Task]:
             raise
         # A model of texts that takes images besides does without them too.
         calls = [maker.make_text()]
-    return [complete(model, call) for call in calls], task
+    if not calls:
+        raise ValueError("`forward` takes no text, image, sound or series by a name that is known")
+    return calls, task
 
 
 def _run(model: Any, calls: list[Call]) -> None:

@@ -29,6 +29,10 @@ _DROPPED = (
 _UNDECLARED = {"rope_scaling", "out_features", "out_indices"}
 """What classes take that do not declare it: those of positions, and of models that give the states of some layers."""
 _TOKEN = re.compile(r"(?!\w*per_token)\w*(_token_id|_token_index|_token_ids|_token|_id)s?")
+_PLACEHOLDERS = {"image": 250, "video": 251, "audio": 252}
+"""Tokens for what stands for an image, a video or a sound, where the default configuration has none."""
+_PLACEHOLDER = re.compile(r"(image|video|audio)_token_(id|index)")
+_STAGE = re.compile(r"stage(\d+)")
 _VOCABULARY = 256
 _MOST_LAYERS = 6
 _PATCHES, _LEAST_SIDE = 8, 64
@@ -60,8 +64,9 @@ def small_config(model_type: str, width: str, task: str = "") -> Any:
     beside: Fields = merged(merged(given, own.get("all", {})), own.get(width, {}))
     wanted = rules()["tasks"].get(task, {})
     for_task = {name: value for name, value in wanted.get("known", {}).items() if hasattr(default, name)}
-    fields = merged({**_shrunk(default, width), **for_task, **wanted.get("always", {})}, beside)
-    return kind(**{name: value for name, value in fields.items() if value != "left out"})
+    for_task |= wanted.get("always", {})
+    fields = merged(merged(_shrunk(default, width), for_task), beside)
+    return kind(**_without_left_out(fields))
 
 
 def merged(fields: Mapping[str, Any], others: Mapping[str, Any]) -> Fields:
@@ -81,15 +86,31 @@ def _shrunk(config: Any, width: str) -> Fields:
     kept, counted = (kept, "") if width == _WHOLE else _fewer_layers(kept)
     inner = {name: vars(config).get(name) for name in kept}
     small = {
-        name: {**_shrunk(inner[name], width), "model_type": inner[name].model_type}
+        name: _inner(inner[name], width)
         if hasattr(inner[name], "to_dict")
         else value
         if name == counted
         else _field(name, value, width)
         for name, value in kept.items()
     }
-    small = _consistent(small, kept)
+    small = _with_scaled_tiles(_consistent(small, kept), kept)
     return small if width == _WHOLE else _with_fewer_patches(small)
+
+
+def _inner(config: Any, width: str) -> Fields:
+    """Return the fields of a configuration in another one, with what its own type needs."""
+    own: dict[str, Fields] = rules()["types"].get(config.model_type, {})
+    fields = merged(merged(_shrunk(config, width), own.get("all", {})), own.get(width, {}))
+    return {**_without_left_out(fields), "model_type": config.model_type}
+
+
+def _without_left_out(fields: Mapping[str, Any]) -> Fields:
+    """Return fields without those that the rules leave to their class, at any depth."""
+    return {
+        name: _without_left_out(value) if isinstance(value, Mapping) else value
+        for name, value in fields.items()
+        if not (isinstance(value, str) and value == "left out")
+    }
 
 
 def _known(kind: Any) -> Callable[[str], bool]:
@@ -113,26 +134,53 @@ def _consistent(small: Fields, before: Mapping[str, Any]) -> Fields:
 
 
 def _with_fewer_patches(small: Fields) -> Fields:
-    """Return fields whose images have as few patches as tell: their count is a length of sequences."""
-    side, patch = small.get("image_size"), small.get("patch_size")
-    if isinstance(side, int) and isinstance(patch, int) and patch > 1 and side % patch == 0:
-        small["image_size"] = min(side, max(_PATCHES * patch, _LEAST_SIDE // patch * patch))
+    """Return fields whose images have as few patches as tell: their count is a length of sequences.
+
+    It is even: models that take four patches together have no use for others.
+    """
+    side, patch = _one(small.get("image_size")), _one(small.get("patch_size"))
+    if side and patch > 1:
+        fewest = max(_PATCHES * patch, _LEAST_SIDE // patch * patch)
+        found = fewest if side // patch % 2 or side > fewest else side
+        small["image_size"] = [found, found] if _is_list(small["image_size"]) else found
     return small
+
+
+def _with_scaled_tiles(small: Fields, before: Mapping[str, Any]) -> Fields:
+    """Return fields whose images have as many tiles as before, of the smaller side that a tile has now."""
+    sides = [_one(_side(fields.get("vision_config"))) for fields in (small, before)]
+    if all(sides) and small.get("image_grid_pinpoints"):
+        now, then = sides
+        small["image_grid_pinpoints"] = [
+            [max(1, round(length / then)) * now for length in item] for item in before["image_grid_pinpoints"]
+        ]
+    return small
+
+
+def _side(config: Any) -> Any:
+    """Return the size of images, of a configuration or of its fields."""
+    return config.get("image_size") if isinstance(config, Mapping) else getattr(config, "image_size", None)
+
+
+def _one(value: Any) -> int:
+    """Return a number, or the one that a list has twice; 0 for anything else."""
+    if _is_list(value) and len(value) == 2 and value[0] == value[1]:
+        value = value[0]
+    return value if type(value) is int else 0
 
 
 def _field(name: str, value: Any, width: str) -> Any:
     if isinstance(value, Mapping):
         return {key: _field(str(key), item, width) for key, item in value.items()}
     if _TOKEN.fullmatch(name):
-        return _token(value)
+        kind = _PLACEHOLDER.fullmatch(name) if value is None else None
+        return _PLACEHOLDERS[kind[1]] if kind else _token(value)
     if isinstance(value, bool) or value is None:
         return value
     rule: Fields = next((rule for rule in rules()[width] if re.fullmatch(rule["fields"], name)), {})
-    if "set" in rule:
-        return rule["set"]
     if "most" in rule:
         return _capped(value, rule["most"])
-    return value
+    return rule.get("set", value)
 
 
 def _capped(value: Any, most: int) -> Any:
@@ -160,11 +208,27 @@ def _fewer_layers(fields: Fields) -> tuple[Fields, str]:
         if isinstance(count, int) and count > 2 and not isinstance(count, bool):
             listed = {key: value for key, value in fields.items() if _is_list(value) and len(value) == count}
             tables = {key: value for key, value in fields.items() if _is_by_layer(value, count)}
-            chosen = _of_each_kind(count, [*listed.values(), *(_as_list(item, count) for item in tables.values())])
+            chosen = _staged(fields, count) or _of_each_kind(
+                count, [*listed.values(), *(_as_list(item, count) for item in tables.values())]
+            )
             cut = {key: [value[index] for index in chosen] for key, value in listed.items()}
             cut_tables = {key: _renumbered(value, chosen) for key, value in tables.items()}
-            return {**fields, **cut, **cut_tables, name: len(chosen)}, name
+            staged = _with_stages(fields, chosen) if _staged(fields, count) else {}
+            return {**fields, **cut, **cut_tables, **staged, name: len(chosen)}, name
     return fields, ""
+
+
+def _staged(fields: Fields, count: int) -> list[int]:
+    """Return the layers whose states a backbone gives, where its last stage is its last layer; none for others."""
+    found = [_STAGE.fullmatch(str(item)) for item in fields.get("out_features") or []]
+    layers = sorted(int(item[1]) - 1 for item in found if item)
+    return sorted({0, *layers}) if layers and len(layers) == len(found) and layers[-1] < count else []
+
+
+def _with_stages(fields: Fields, chosen: list[int]) -> Fields:
+    """Return the names of stages by the layers that are left; the class counts their indices itself."""
+    names = [f"stage{chosen.index(int(item[5:]) - 1) + 1}" for item in fields["out_features"]]
+    return {"out_features": names, "out_indices": "left out", "stage_names": "left out"}
 
 
 def _is_list(value: Any) -> bool:

@@ -21,6 +21,10 @@ _BINS = ("num_mel_bins", "feature_size", "input_feat_per_channel", "feature_proj
 _PLACEHOLDERS = ("image_token_id", "image_token_index", "media_token_id", "audio_token_id", "audio_token_index")
 _SPECIAL = re.compile(r"\w+_token_(id|index)")
 _RATE = 16_000
+_GRIDS = ("image_grid_thw", "image_grid_hw")
+"""Arguments that say how many patches an image has; where there is one, images are rows of patches."""
+_SIDES = (4, 6)
+"""Patches of the sides of an image where a model takes any: even, because models take two by two together."""
 
 
 def parameters(model: Any) -> dict[str, inspect.Parameter]:
@@ -107,24 +111,53 @@ def text(model: Any, found: Any) -> dict[str, Any]:
 
 
 def pixels(model: Any) -> dict[str, Any]:
-    """Return made-up images, float32, as the configuration has their size.
+    """Return made-up images, float32, as the configuration has their size, and what says how they are laid out.
 
     Raises:
         ExportCompatError: the configuration does not say it.
     """
     torch = require("torch", "torch")
-    name, config = image_argument(model), _vision_config(model.config)
+    name, config, known = image_argument(model), _vision_config(model.config), parameters(model)
+    if name == "flattened_patches":
+        return {name: _numbered_patches(config)}
+    if "spatial_shapes" in known:
+        return _padded_patches(config)
+    grid = next((item for item in _GRIDS if item in known), "")
+    if grid or (hasattr(config, "temporal_patch_size") and hasattr(config, "spatial_merge_size")):
+        return _patches(model.config, config, grid or _GRIDS[0])
+    shape = _image_shape(config)
+    pinpoints = getattr(model.config, "image_grid_pinpoints", None)
+    if pinpoints and "image_sizes" in known:
+        return _tiles(shape, pinpoints)
+    several = "pixel_attention_mask" in known
+    made = {name: torch.rand((1, 2, *shape) if several else (2, *shape), generator=generator())}
+    if _is_needed(model, "image_sizes"):
+        made["image_sizes"] = torch.tensor([shape[-2:]] * 2)
+    return made
+
+
+def _is_needed(model: Any, name: str) -> bool:
+    """Say whether the features of an image cannot be had without an argument; another tower may not even take it."""
+    owner = getattr(model, "model", model)
+    taken = inspect.signature(getattr(owner, "get_image_features", model.forward)).parameters
+    return name in taken and taken[name].default is inspect.Parameter.empty
+
+
+def _image_shape(config: Any) -> tuple[int, ...]:
+    """Return the shape of an image: frames where there are several, channels, height and width."""
     size = getattr(config, "image_size", None) or getattr(config, "input_size", None)
     if isinstance(size, Mapping):
         size = (size["height"], size["width"])
-    if hasattr(config, "temporal_patch_size") and hasattr(config, "spatial_merge_size"):
-        return _patches(config)
     if size is None:
         size = getattr(config, "img_size", None) or 32 * _stride(config)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
     frames = [config.num_frames] if hasattr(config, "num_frames") else []
-    shape = (2, *frames, getattr(config, "num_channels", None) or getattr(config, "in_channels", 3), height, width)
-    return {name: torch.rand(shape, generator=generator())}
+    return (*frames, _channels(config), height, width)
+
+
+def _channels(config: Any) -> int:
+    found = (getattr(config, item, None) for item in ("num_channels", "in_channels", "in_chans"))
+    return next((item for item in found if isinstance(item, int)), 3)
 
 
 def _stride(config: Any) -> int:
@@ -139,14 +172,49 @@ def _vision_config(config: Any) -> Any:
     return config
 
 
-def _patches(config: Any) -> dict[str, Any]:
+def _patches(whole: Any, config: Any, grid: str) -> dict[str, Any]:
     """Return an image as rows of patches, `(patches, features)`, and its size in patches, as Qwen2-VL takes them."""
     torch = require("torch", "torch")
-    side = 2 * int(config.spatial_merge_size)
-    channels = getattr(config, "in_channels", None) or getattr(config, "in_chans", 3)
-    features = channels * config.temporal_patch_size * config.patch_size**2
+    merged = (getattr(item, name, None) for item in (config, whole) for name in ("spatial_merge_size", "merge_size"))
+    side = 2 * next((item for item in merged if isinstance(item, int)), 2)
+    frames = (getattr(config, item, None) for item in ("temporal_patch_size", "patch_temporal"))
+    features = _channels(config) * next((item for item in frames if item), 1) * config.patch_size**2
     rows = torch.rand(side * 2 * side, features, generator=generator())
-    return {"pixel_values": rows, "image_grid_thw": torch.tensor([[1, side, 2 * side]])}
+    sizes = [[1, side, 2 * side]] if grid.endswith("thw") else [[side, 2 * side]]
+    return {"pixel_values": rows, grid: torch.tensor(sizes)}
+
+
+def _padded_patches(config: Any) -> dict[str, Any]:
+    """Return images as rows of patches, `(batch, patches, features)`, and their sizes, as SigLIP 2 takes them."""
+    torch = require("torch", "torch")
+    features, (height, width) = _channels(config) * config.patch_size**2, _SIDES
+    rows = torch.rand(2, height * width, features, generator=generator())
+    mask = torch.ones(rows.shape[:2], dtype=torch.int64)
+    return {
+        "pixel_values": rows,
+        "pixel_attention_mask": mask,
+        "spatial_shapes": torch.tensor([_SIDES] * 2),
+    }
+
+
+def _numbered_patches(config: Any) -> Any:
+    """Return images as rows of patches, `(batch, patches, 2 + features)`: each begins with its row and its column."""
+    torch = require("torch", "torch")
+    height, width = _SIDES
+    places = torch.cartesian_prod(torch.arange(1.0, height + 1), torch.arange(1.0, width + 1))
+    patch = getattr(config, "patch_size", None)
+    features = config.patch_embed_hidden_size if patch is None else _channels(config) * patch**2
+    rows = torch.rand(2, height * width, features, generator=generator())
+    return torch.cat([places.expand(2, -1, -1), rows], 2)
+
+
+def _tiles(shape: tuple[int, ...], pinpoints: Any) -> dict[str, Any]:
+    """Return an image as a small one of the whole and a tile for each part, and its size, as LLaVA-NeXT takes them."""
+    torch = require("torch", "torch")
+    height, width = min((tuple(item) for item in pinpoints), key=lambda item: (item[0] * item[1], item))
+    count = (height // shape[-2]) * (width // shape[-1])
+    tiles = torch.rand(1, 1 + count, *shape, generator=generator())
+    return {"pixel_values": tiles, "image_sizes": torch.tensor([[height, width]])}
 
 
 def sound(model: Any) -> list[dict[str, Any]]:

@@ -38,11 +38,20 @@ class InputMaker:
         processors: those of its folder.
         given: what the caller wants.
         source: what to call the model in a message.
+        beside: tensors by argument, instead of what would be made up and beside it.
     """
 
-    def __init__(self, model: Any, task: Task, processors: Processors, given: Given, source: str) -> None:
+    def __init__(
+        self,
+        model: Any,
+        task: Task,
+        processors: Processors,
+        given: Given,
+        source: str,
+        beside: Mapping[str, Any] | None = None,
+    ) -> None:
         self._model, self._task, self._given, self._source = model, task, given, source
-        self._processors = processors
+        self._processors, self._beside = processors, dict(beside or {})
         self._names = parameters(model)
         self._image = image_argument(model)
         self._sound = sound_argument(model)
@@ -59,7 +68,7 @@ class InputMaker:
         self._check_given()
         made = self._together() or self._apart()
         constant = {"use_cache": False} if "use_cache" in self._names and not self._task.generates else {}
-        return [{**call, **constant} for call in made]
+        return [{**call, **self._beside, **constant} for call in made]
 
     def make_text(self) -> Call:
         """Return keyword arguments for a text alone."""
@@ -147,15 +156,20 @@ class InputMaker:
         """Return what the processors make one by one, and what is made up for those that are not there."""
         if "past_values" in self._names:
             return [series(self._model)]
-        media = [self._known(call) for call in self._media()]
+        media = [self._known({**call, **self._beside}) for call in self._media()]
         if not self._has_text:
             return media
-        if media and placeholder(self._model) is not None:
+        if media and "input_ids" in self._beside:
+            return [{**text(self._model, self._beside["input_ids"]), **media[0]}]
+        # A text goes beside an image in a model that compares them, and around it in one that writes about it.
+        if media and placeholder(self._model) is not None and (self._task.generates or self._owner(media[0])):
             return [self._with_placeholders(media[0])]
         words = self._text()
         return [{**words, **call} for call in media[:1]] or [words]
 
     def _media(self) -> list[Call]:
+        if self._image in self._beside or self._sound in self._beside:
+            return [{}]
         is_image = bool(self._image) and not (self._sound and self._given.sounds)
         if is_image:
             return self._pictures()
@@ -238,7 +252,7 @@ class InputMaker:
         found = [(getattr(config, a, None), getattr(config, b, None)) for a, b in _AROUND]
         first, last = next(((a, b) for a, b in found if a is not None and b is not None), (None, None))
         marks = [item for item in (first, *([token] * count), last) if item is not None]
-        ids = torch.cat([torch.tensor([marks]), words], 1)
+        ids = torch.cat([torch.tensor([marks], dtype=torch.int64), words], 1)
         kinds = {name: (ids == token).long() for name in ("mm_token_type_ids", "token_type_ids")}
         more = {name: value for name, value in kinds.items() if name in self._names}
         return {**text(self._model, ids), **more, **media}
@@ -249,16 +263,7 @@ class InputMaker:
         Raises:
             ExportCompatError: it does not say.
         """
-        torch = require("torch", "torch")
-        kind = "image" if self._image in media else "audio"
-        owner = next(
-            (
-                item
-                for item in (self._model, getattr(self._model, "model", None))
-                if hasattr(item, f"get_{kind}_features")
-            ),
-            None,
-        )
+        torch, kind, owner = require("torch", "torch"), self._kind(media), self._owner(media)
         width = getattr(self._model.config.get_text_config(), "hidden_size", None)
         if owner is None or not width:
             raise ExportCompatError(
@@ -270,13 +275,30 @@ class InputMaker:
             made = getattr(owner, f"get_{kind}_features")(
                 **{name: item for name, item in media.items() if name in names}
             )
-        made = getattr(made, "pooler_output", made)
-        parts = made if isinstance(made, (list, tuple)) else [made]
-        count: int = sum(part.numel() for part in parts if hasattr(part, "numel")) // int(width)
-        return count
+        states = [getattr(made, name, None) for name in ("pooler_output", "last_hidden_state")]
+        made = next((item for item in states if item is not None), made)
+        return _numbers(made) // int(width)
+
+    def _kind(self, media: Call) -> str:
+        return "image" if self._image in media else "audio"
+
+    def _owner(self, media: Call) -> Any:
+        """Return what makes features of images or sounds; None if the model does not let one have them.
+
+        That of the inner model has names for its arguments; the outer one may pass on what it gets.
+        """
+        owners, name = (getattr(self._model, "model", None), self._model), f"get_{self._kind(media)}_features"
+        return next((item for item in owners if hasattr(item, name)), None)
 
     def _known(self, call: Mapping[str, Any]) -> Call:
         return {name: value for name, value in call.items() if name in self._names and hasattr(value, "shape")}
+
+
+def _numbers(made: Any) -> int:
+    """Return how many numbers a tensor has, or those in lists."""
+    if isinstance(made, (list, tuple)):
+        return sum(map(_numbers, made))
+    return int(made.numel()) if hasattr(made, "numel") else 0
 
 
 def parameters_of(function: Callable[..., Any]) -> list[str]:
