@@ -12,10 +12,12 @@ pytest.importorskip("onnxscript", reason="graphs are exported")
 from exportcompat import InputObserver, apply_patches
 from exportcompat._observer import observe
 
+Module: Any = torch.nn.Module
+
 CALLS = {"observed call 1 of 2", "observed call 2 of 2", "calls of other sizes", "calls with padding"}
 
 
-class Scorer(torch.nn.Module):
+class Scorer(Module):
     """Scores texts, `(batch, length)`; what it forgets makes no difference to two rows of 8 or 16 tokens."""
 
     def __init__(self) -> None:
@@ -98,7 +100,7 @@ def test_what_eager_refuses_is_a_note(tmp_path: Path) -> None:
     assert any("sequence 13; eager: ValueError: lengths are even" in note for note in found.notes)
 
 
-class Pairs(torch.nn.Module):
+class Pairs(Module):
     """Scores texts, `(texts, length)`, against images, `(images, 3, 2, 2)`; it may need one for each."""
 
     def __init__(self, *, needs: bool) -> None:
@@ -126,7 +128,7 @@ def test_texts_and_images_are_as_many_only_where_they_have_to_be(needs: bool, ax
 
 
 def test_choices_vary_in_their_number_and_length() -> None:
-    class Choosing(torch.nn.Module):
+    class Choosing(Module):
         def forward(self, input_ids: Any, boxes: Any) -> Any:
             return input_ids.sum(2) + boxes.sum((2, 3))
 

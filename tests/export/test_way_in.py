@@ -149,7 +149,7 @@ def test_weights_of_llama_cpp_are_no_onnx_file(run: Run, tmp_path: Path) -> None
 def test_a_graph_that_torch_prints_is_kept_back(is_verbose: bool, capsys: pytest.CaptureFixture[str]) -> None:
     from torch.export import _trace
 
-    @_trace._log_export_wrapper
+    @_trace._log_export_wrapper  # type: ignore[untyped-decorator,unused-ignore]
     def fail() -> None:
         error = RuntimeError("a branch on data")
         error.partial_fx_graph = "def forward(self):"  # type: ignore[attr-defined]  # torch hangs it there.
