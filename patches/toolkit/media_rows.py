@@ -14,10 +14,12 @@ def may_be_empty(size: Any) -> bool:
     Args:
         size: an `int`, or a `torch.SymInt` of a program that is being captured.
     """
-    if isinstance(size, int):
-        return False
+    import torch
     from torch.fx.experimental.symbolic_shapes import free_symbols, free_unbacked_symbols
 
+    # While `torch.jit.trace` records, a size is a tensor, and the exporter of its graphs writes no `Attention`.
+    if not isinstance(size, torch.SymInt):
+        return False
     if free_unbacked_symbols(size):
         return True
     texts = set(_of_texts(size.node.shape_env))
