@@ -35,7 +35,8 @@ _LOOPS = tuple(
         ("switch_transformers", "SwitchTransformers"),
     )
 )
-_WITHOUT_LONGCAT = tuple(target for target in _LOOPS if "longcat_flash" not in target)
+_LONGCAT_LOOP = tuple(target for target in _LOOPS if "longcat_flash" in target)
+_OTHER_LOOPS = tuple(target for target in _LOOPS if target not in _LONGCAT_LOOP)
 _FALLBACK = ("transformers.integrations.moe:ExpertsInterface.get_interface",)
 
 
@@ -85,14 +86,14 @@ SPECS = (
         for releases, torch, proofs, targets in (
             (">=5.1,<5.24", ">=2.6", ("dbrx", "longcat_flash"), _LOOPS),
             (">=5.24", ">=2.6,<2.13", ("dbrx", "longcat_flash"), _LOOPS),
-            (">=5.24", ">=2.13", ("dbrx",), _WITHOUT_LONGCAT),
+            (">=5.24", ">=2.13", ("dbrx",), _OTHER_LOOPS),
         )
     ),
     _variant(
         ">=5.24",
         ("longcat_flash",),
         _LONGCAT,
-        tuple(set(_LOOPS) - set(_WITHOUT_LONGCAT)),
+        _LONGCAT_LOOP,
         "_expert_scan:patch_own_experts_forward",
         _SCANNED,
         ">=2.13",

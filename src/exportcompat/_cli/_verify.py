@@ -25,13 +25,14 @@ _PARTS = {"encoder_model": "encoder", "decoder_model_merged": "decoder"}
 
 @dataclass(frozen=True)
 class _Made:
-    """What a file says of its making; empty for what it does not say."""
+    """What a file says of its making, empty for what it does not say, and the names of its inputs."""
 
     source: str
     revision: str
     task: str
     dtype: str
     part: str
+    inputs: tuple[str, ...]
 
 
 def run_verify(arguments: argparse.Namespace) -> Iterator[str]:
@@ -114,15 +115,15 @@ def observed(path: Path, arguments: argparse.Namespace, talk: Talk) -> InputObse
     loaded = load(source, arguments.task or made.task or None, given_of(arguments), made.dtype or None)
     notes(loaded, talk)
     if not loaded.task.generates and arguments.inputs is None:
-        loaded = _taken(loaded, path, talk)
+        loaded = _taken(loaded, path, made.inputs, talk)
     talk("observe ...")
     with apply_patches():
         return _observer(loaded, made.part)
 
 
-def _taken(loaded: Loaded, path: Path, talk: Talk) -> Loaded:
+def _taken(loaded: Loaded, path: Path, inputs: tuple[str, ...], talk: Talk) -> Loaded:
     """Return what was loaded, without the inputs that were made up and that a file of others does not take."""
-    known = [re.sub(r"\W", "_", name) for name in OnnxFile(path).inputs]
+    known = [re.sub(r"\W", "_", name) for name in inputs]
     left = [name for name in loaded.inputs[0] if not any(f"{other}_".startswith(f"{name}_") for other in known)]
     left = [name for name in left if hasattr(loaded.inputs[0][name], "shape")]
     if not left or len(left) == len(loaded.inputs[0]):
@@ -133,9 +134,10 @@ def _taken(loaded: Loaded, path: Path, talk: Talk) -> Loaded:
 
 
 def _made(path: Path) -> _Made:
-    known = OnnxFile(path).metadata
+    file = OnnxFile(path)
+    known = file.metadata
     values = {name: known.get(f"{PREFIX}{name}", "") for name in ("source", "revision", "task", "dtype", "part")}
-    return _Made(**{**values, "part": values["part"] or _PARTS.get(path.stem, "")})
+    return _Made(**{**values, "part": values["part"] or _PARTS.get(path.stem, "")}, inputs=tuple(file.inputs))
 
 
 def _check_there(path: Path, made: _Made) -> None:

@@ -4,10 +4,8 @@ import warnings
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat._observer import InputObserver, first_line
+from exportcompat._observer import BATCH, InputObserver, first_line
 from exportcompat.patches.toolkit.module_state import preserved
-
-_BATCH = "batch"
 
 
 def takes_more_rows(model: Any, observer: InputObserver) -> bool:
@@ -33,7 +31,7 @@ def _has_one_row(observer: InputObserver) -> bool:
     axes = {name for named in observer.axes().values() for name in named.values()}
     observer.infer_dynamic_shapes()
     varied = {name for named in observer.axes().values() for name in named.values()}
-    return _BATCH in axes - varied
+    return BATCH in axes - varied
 
 
 def _refusal(model: Any, observer: InputObserver, batch: bool | None) -> Exception | None:

@@ -1,7 +1,7 @@
 """What is seen of a model while it runs: its arguments and their axes, inputs to export it with, calls to compare."""
 
 from ._compared_call import first_line
-from ._dynamic_axes import PAST, SEQUENCE, TOTAL
+from ._dynamic_axes import BATCH, PAST, SEQUENCE, TOTAL
 from ._inner_model import inner_model
 from ._observe import Inputs, Parts, is_encoder_decoder, observe, observe_encoder_decoder
 from ._observer import InputObserver
@@ -9,6 +9,7 @@ from ._progress import Tell
 from ._tree import flatten
 
 __all__ = [
+    "BATCH",
     "PAST",
     "SEQUENCE",
     "TOTAL",
