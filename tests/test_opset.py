@@ -70,7 +70,7 @@ def test_what_the_preferred_opset_cannot_hold_is_written_in_that_of_torch(monkey
     errors = pytest.importorskip("torch.onnx._internal.exporter._errors", reason="the export is torch's")
     tried: list[int | None] = []
 
-    def exported(model: Any, observer: Any, opset: int | None) -> Any:
+    def exported(model: Any, observer: Any, batch: bool | None, opset: int | None) -> Any:
         tried.append(opset)
         if opset is not None:
             raise errors.ConversionError("no translation of a node")
@@ -78,6 +78,7 @@ def test_what_the_preferred_opset_cannot_hold_is_written_in_that_of_torch(monkey
 
     monkeypatch.setattr(_steps, "_exported", exported)
     monkeypatch.setattr(_steps, "default_opset", lambda: 23)
+    monkeypatch.setattr(_steps, "takes_more_rows", lambda model, observer: True)
     observer: Any = SimpleNamespace(interface=lambda: (["q"], ["y"]), axes=dict)
     lines: list[str] = []
     made, names = _steps.program(None, observer, None, lines.append)
