@@ -78,7 +78,7 @@ def test_what_the_preferred_opset_cannot_hold_is_written_in_that_of_torch(monkey
 
     monkeypatch.setattr(_steps, "_exported", exported)
     monkeypatch.setattr(_steps, "default_opset", lambda: 23)
-    monkeypatch.setattr(_steps, "takes_more_rows", lambda model, observer: True)
+    monkeypatch.setattr(_steps, "takes_more_rows", lambda observer: True)
     observer: Any = SimpleNamespace(interface=lambda: (["q"], ["y"]), axes=dict)
     lines: list[str] = []
     made, names = _steps.program(None, observer, None, lines.append)

@@ -32,8 +32,8 @@ class Batch:
         Args:
             product: `scaled_dot_product_attention`.
             query: `(1, heads, patches, head_dim)`, or without the 1.
-            key: likewise.
-            value: likewise.
+            key: likewise; with `enable_gqa` it may have fewer heads.
+            value: like `key`.
             kwargs: others of `product`.
 
         Returns:
@@ -41,6 +41,9 @@ class Batch:
         """
         kwargs.pop("attn_mask", None)
         heads = query.shape[-3]
+        if kwargs.pop("enable_gqa", False):
+            # How many rows share a head of the keys cannot be told of sizes that are data.
+            key, value = (item.repeat_interleave(heads // item.shape[-3], -3) for item in (key, value))
         # ONNX Runtime's `Attention` (opset 23) wants a row for each query.
         mask = self.is_real[:, None].expand(-1, heads, -1).flatten(0, 1)[None, :, None]
         mask = mask.expand(-1, -1, self.patch.shape[1], -1)

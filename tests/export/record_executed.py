@@ -26,7 +26,7 @@ class Marking(machinery.SourceFileLoader):
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 line = min([node, *node.decorator_list], key=lambda item: item.lineno).lineno
-                mark = ast.parse(f"__import__('builtins').called(({self.name!r}, {line}))").body
+                mark = ast.parse(f"__is_dynamo__() or __called__(({self.name!r}, {line}))").body
                 # A docstring stays the first statement.
                 node.body[ast.get_docstring(node) is not None : 0] = mark
         return compile(ast.fix_missing_locations(tree), path, "exec")
@@ -48,7 +48,11 @@ def main(name: str) -> None:
     """Print the result of a case and what was called."""
     import builtins
 
-    builtins.called = CALLED.add  # type: ignore[attr-defined]
+    import torch
+
+    # Dynamo, which captures a model of a case, cannot follow the note; what it captures runs in eager mode, too.
+    builtins.__is_dynamo__ = torch.compiler.is_dynamo_compiling  # type: ignore[attr-defined]
+    builtins.__called__ = CALLED.add  # type: ignore[attr-defined]
     sys.dont_write_bytecode = True
     sys.meta_path.insert(0, Finder())
     from exportcompat.matrix.cases import CASES

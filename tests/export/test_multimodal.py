@@ -11,6 +11,7 @@ pytest.importorskip("transformers.models.gemma3", reason="the model is one of tr
 pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import InputObserver, apply_patches
+from exportcompat._observer import takes_more_rows
 from exportcompat._observer._text_only_decoder import TextOnlyDecoder
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
@@ -71,6 +72,16 @@ def test_as_many_images_as_texts_are_no_batch(name: str) -> None:
         case.model.generate(**inputs, max_new_tokens=STORED)
     shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
     assert (shapes["input_ids"][0], shapes["image_grid_thw"]) == ("batch", {0: "image_grid_thw_0"})
+
+
+def test_one_text_with_images_stands_for_several() -> None:
+    """Whether a model takes more rows is asked with as many images in each; else eager refuses the call for these."""
+    decoder = find_case("gemma3_image").decoder()
+    inputs = decoder.prompt([1], 5, torch.ones(1, 0, dtype=torch.int64))
+    observer = InputObserver()
+    with apply_patches(), observer(decoder.model, store_n_calls=STORED):
+        decoder.model.generate(**inputs, max_new_tokens=3)
+    assert inputs["input_ids"].shape[0] == 1 and takes_more_rows(observer)
 
 
 def test_a_text_alone_has_no_placeholders_of_images(tmp_path: Path) -> None:

@@ -99,6 +99,16 @@ class _Rows(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes 
         return find_patch_coordinates(sizes, patches.shape[0], 2).row + patches[:, 0].long()
 
 
+def test_heads_of_a_batch_of_segments_are_shared() -> None:
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 9, 8) for heads in (4, 2, 2))
+    product = torch.nn.functional.scaled_dot_product_attention
+    parts = [tuple(item[..., begin:end, :] for item in (query, key, value)) for begin, end in ((0, 4), (4, 9))]
+    wanted = torch.cat([product(*part, enable_gqa=True) for part in parts], -2)
+    found = side_by_side(torch.tensor([0, 4, 9]), 9).attend(product, query, key, value, enable_gqa=True)
+    torch.testing.assert_close(found, wanted)
+
+
 def test_sizes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime", reason="the file is run")
     inputs = {"patches": torch.zeros(96, 2), "sizes": torch.tensor([[1, 4, 8], [1, 8, 8]])}

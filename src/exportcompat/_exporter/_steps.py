@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat._observer import InputObserver, Inputs, Tell
+from exportcompat._observer import InputObserver, Inputs, Tell, takes_more_rows
 from exportcompat._serving import Served, share_heads
 from exportcompat._verification import Discrepancies, Discrepancy
 from exportcompat.registry import ExportCompatError, PatchReport
 
 from ._onnx_program import name_axes
 from ._opset import check_written, default_opset
-from ._rows import takes_more_rows
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -121,7 +120,7 @@ def program(
     taken, which is said.
     """
     names = observer.interface()
-    batch = True if takes_more_rows(model, observer) else None
+    batch = True if takes_more_rows(observer) else None
     made = None if opset is not None else _preferred(model, observer, batch, say)
     made = made or _exported(model, observer, batch, opset)
     share_heads(made.model)

@@ -6,6 +6,7 @@ from ._inner_model import inner_model
 from ._observe import Inputs, Parts, is_encoder_decoder, observe, observe_encoder_decoder
 from ._observer import InputObserver
 from ._progress import Tell
+from ._rows import takes_more_rows
 from ._tree import flatten
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "is_encoder_decoder",
     "observe",
     "observe_encoder_decoder",
+    "takes_more_rows",
 ]

@@ -55,6 +55,12 @@ def _logits(aligned: Aligned, cache: Tree | None) -> str:
     return LOGITS if LOGITS in paths else next((path for path in paths if path not in held), paths[0])
 
 
+def _may_be_left_out(signature: Signature, name: str) -> bool:
+    """Say whether a call may do without an argument; what is passed on by `**kwargs` may be left out."""
+    parameter = signature.parameters.get(name)
+    return parameter is None or parameter.default is not Parameter.empty
+
+
 class EagerDecoder:
     """A model that was observed, called with the tensors of a decoder's interface.
 
@@ -72,7 +78,7 @@ class EagerDecoder:
         self._call, self._aligned = getattr(model, method), aligned
         self._inputs = [name for name in inputs if name in aligned.trees]
         self._constants = {path: value for path, value in aligned.constants.items() if path in aligned.trees}
-        self._makes_cache = signature.parameters[aligned.cache].default is not Parameter.empty
+        self._makes_cache = _may_be_left_out(signature, aligned.cache)
         has_states = any("_state" in path.rpartition(".")[2] for path in aligned.trees[aligned.cache].leaves())
         self._is_recomputed = has_states or has_fixed_cache(model)
         self._uncached = {"use_cache": False} if "use_cache" in signature.parameters else {}

@@ -323,10 +323,15 @@ class InputObserver:
                 not observed.
             MissingExtraError: onnxruntime is not installed, or, for a bar, tqdm.
         """
-        aligned, axes = self._aligned()
-        observed = Observed(self._model, self._method, self._signature, self._records, aligned, axes)
+        observed = self._observed(self._batch)
         with _saved(onnx_model) as path, telling(progress_bar) as tell:
             return replay(observed, path, tolerance, names or {}, tell)
+
+    def _observed(self, batch: Collection[str] | bool | None) -> Observed:
+        """Return what was observed, with the axes that are dynamic for such a `set_batch_dimension_for`."""
+        aligned, _ = self._aligned()
+        axes = name_axes(aligned, batch)
+        return Observed(self._model, self._method, self._signature, self._records, aligned, axes)
 
     def _rows(self) -> list[tuple[str, ...]]:
         """Return a row for each tensor of the arguments, with its shapes in the calls."""
