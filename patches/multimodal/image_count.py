@@ -27,8 +27,9 @@ def patch_get_media_features(original: Callable[..., Any]) -> Callable[..., Any]
     def method(self: Any, rows: Any, sizes: Any, *args: Any, **kwargs: Any) -> Any:
         if sizes is None or not is_traced(rows):
             return original(self, rows, sizes, *args, **kwargs)
+        side = getattr(self, tower).spatial_merge_size
         with OnePart():
-            found = original(self, *append_padding_image(rows, sizes, self.visual.spatial_merge_size), *args, **kwargs)
+            found = original(self, *append_padding_image(rows, sizes, side), *args, **kwargs)
         return drop_padding_features(found)
 
     def get_image_features(self: Any, pixel_values: Any, image_grid_thw: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -41,9 +42,13 @@ def patch_get_media_features(original: Callable[..., Any]) -> Callable[..., Any]
 
     made = get_image_features if original.__name__ == "get_image_features" else get_video_features
     code, parameters = inspect.unwrap(original).__code__, list(inspect.signature(made).parameters)[:3]
-    is_alike = "visual" in code.co_names and list(inspect.signature(original).parameters)[:3] == parameters
+    tower = next((name for name in _TOWERS if name in code.co_names), "")
+    is_alike = tower and list(inspect.signature(original).parameters)[:3] == parameters
     return made if is_alike else Unchanged("it has other arguments, or another tower, than the method that was copied")
 
+
+_TOWERS = ("visual", "vision_model")
+"""What vision encoders are called that know how many patches are merged."""
 
 _NAMES = ("get_image_features", "get_video_features")
 _QWEN2 = tuple(f"transformers.models.qwen2_vl.modeling_qwen2_vl:Qwen2VLModel.{name}" for name in _NAMES)

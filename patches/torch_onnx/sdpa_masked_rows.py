@@ -8,10 +8,12 @@ selected (`Could not guard on data-dependent expression Eq(u0, 1)`: Idefics3, Sm
 A mask of numbers is added in eager mode: the smallest float everywhere gives the mean, and ONNX Runtime's `Attention`
 (opset 23) takes that very number for "no key" and gives 0. It also refuses a mask that all queries share, `(..., 1,
 keys)`, as Qwen2.5-VL's windows have it (`inconsistent q_sequence_length (between attn_mask and Q)`), and a call without
-rows, as the images of a text without any are (`Batch size must be greater than 0`: Gemma3, LLaVA).
+rows, as the images of a text without any are (`Batch size must be greater than 0`: Gemma3, LLaVA), and gives one row
+for a query that all rows of the keys share (Granite Speech).
 What is done: while it is traced, rows without any key are set to 0 after the attention, and half of the smallest float
 stands for it in a mask of numbers; a shared mask is expanded to a row for each query. To 2.12 attention is computed
-step by step where the size of the batch is data, and from 2.13 on, for ONNX, where a call may have no rows.
+step by step where the size of the batch is data, and from 2.13 on, for ONNX, where a call may have no rows, or a query
+is shared by rows.
 Can go: when onnxscript zeroes them itself.
 """
 
@@ -77,7 +79,7 @@ def patch_attention_of_any_batch(original: Callable[..., Any]) -> Callable[..., 
 
 
 def patch_attention_of_no_rows(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Do the same, and compute attention step by step where a file may be called without rows."""
+    """Do the same, and compute attention step by step where a call may have no rows, or rows share a query."""
     import torch
 
     from exportcompat.patches.toolkit.media_rows import may_be_empty
@@ -87,7 +89,8 @@ def patch_attention_of_no_rows(original: Callable[..., Any]) -> Callable[..., An
         query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         is_plain = not args and not kwargs.get("enable_gqa") and not kwargs.get("is_causal") and query.dim() == _RANK
-        if is_plain and torch.onnx.is_in_onnx_export() and is_traced(query) and may_be_empty(query.shape[0]):
+        is_exported = is_plain and torch.onnx.is_in_onnx_export() and is_traced(query)
+        if is_exported and (may_be_empty(query.shape[0]) or _is_shared(query, key)):
             return _attention(query, key, value, attn_mask, kwargs.get("scale"))
         return original(query, key, value, attn_mask, *args, **kwargs)
 
@@ -108,6 +111,12 @@ def _attention(query: Any, key: Any, value: Any, mask: Any, scale: float | None)
     # torch 2.6 asks before a softmax whether there are any scores.
     shares = (scores - scores.amax(3, keepdim=True)).exp()
     return shares / shares.sum(3, keepdim=True) @ value
+
+
+def _is_shared(query: Any, key: Any) -> bool:
+    """Say whether all rows of the keys share one row of queries."""
+    is_one = [isinstance(item.shape[0], int) and item.shape[0] == 1 for item in (query, key)]
+    return is_one == [True, False]
 
 
 def _is_counted(query: Any) -> bool:

@@ -2,8 +2,10 @@
 
 from ._encoder_mask import encoder_attention_mask
 from ._text_decoder import TextDecoder
+from ._whole_encoder import WholeEncoder
 
 __all__ = [
     "TextDecoder",
+    "WholeEncoder",
     "encoder_attention_mask",
 ]

@@ -133,8 +133,9 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
 
 
 def _has_tuples(model: nn.Module) -> bool:
-    """Say whether the decoder has tuples for a cache."""
-    return not hasattr(sys.modules.get(type(decoder_of(model)).__module__), "EncoderDecoderCache")
+    """Say whether the decoder has tuples for a cache: nothing in it knows the class."""
+    sources = {type(module).__module__ for module in decoder_of(model).modules()}
+    return not any(hasattr(sys.modules.get(source), "EncoderDecoderCache") for source in sources)
 
 
 def _unknown(states: Tensor, cached: Any) -> Tensor:

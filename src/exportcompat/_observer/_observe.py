@@ -16,8 +16,13 @@ from ._observer import InputObserver
 _STEPS = 4
 """Tokens that `generate` makes while it is observed: a prefill and some steps with a cache."""
 
+_MORE = 5
+"""Tokens that a text goes on with."""
+
 _PRESENT = "present"
 """Begins the names of what a decoder returns for the next call."""
+
+_EMBEDDINGS = "inputs_embeds"
 
 Inputs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -113,12 +118,13 @@ def is_encoder_decoder(model: Any, inputs: Inputs, generate: bool | None = None)
 def observe_encoder_decoder(model: Any, inputs: Inputs) -> Parts:
     """Run `generate` of an encoder-decoder, and return its encoder and its decoder with what they were given.
 
-    A text is also taken twice over, so that its length is seen to vary.
+    A text is also taken twice over, so that its length is seen to vary. Where the encoder is given embeddings that the
+    model makes of tokens and images, as in Florence-2, what makes them belongs to it.
 
     Raises:
         ExportCompatError: there are no inputs.
     """
-    from exportcompat._encoder_decoder import TextDecoder
+    from exportcompat._encoder_decoder import TextDecoder, WholeEncoder
 
     calls = _calls(inputs)
     encoder, decoder = model.get_encoder(), TextDecoder(model)
@@ -128,6 +134,9 @@ def observe_encoder_decoder(model: Any, inputs: Inputs) -> Parts:
         for call in calls:
             _generate(model, call)
         _run_longer(lambda **call: _generate(model, call), calls)
+    if _EMBEDDINGS in states.interface()[0] and not any(_EMBEDDINGS in call for call in calls):
+        encoder = WholeEncoder(model)
+        states = observe(encoder, calls, generate=False)
     return {"encoder": (encoder, states), "decoder": (decoder, tokens)}
 
 
@@ -168,12 +177,32 @@ def _run_longer(model: Any, calls: list[dict[str, Any]]) -> None:
     for axis in range(1, min(calls[0][name].dim() for name in long)):
         longer = {name: twice([value, value], axis) if name in long else value for name, value in calls[0].items()}
         try:
-            model(**longer)
+            _run_either(model, longer, _with_more_at_the_end(calls[0], long, axis))
         except Exception as error:
             message = (
                 f"the length of {', '.join(long)} is fixed in the graph: the model does not take twice of it ({error})"
             )
             warnings.warn(message, stacklevel=4)
+
+
+def _run_either(model: Any, call: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Run a model on a call, and on the other one if there is one and the model refuses the first."""
+    try:
+        model(**call)
+    except Exception:
+        if not other:
+            raise
+        model(**other)
+
+
+def _with_more_at_the_end(call: Mapping[str, Any], long: Sequence[str], axis: int) -> dict[str, Any]:
+    """Return a call whose text goes on with its last token, for the places of images in it keep their number."""
+    if len(long) == len(call):
+        return {}
+    torch = require("torch", "torch")
+    ends = {name: call[name].narrow(axis, call[name].shape[axis] - 1, 1) for name in long}
+    more = {name: torch.cat([call[name], *[end] * _MORE], axis) for name, end in ends.items()}
+    return {**call, **more}
 
 
 def _run_more(model: Any, calls: list[dict[str, Any]]) -> None:
