@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from exportcompat import ExportCompatError, InputObserver, TextDecoder, apply_pa
 from exportcompat._encoder_decoder._encoder_mask import encoder_attention_mask
 from exportcompat._verification._onnx_decoder import OnnxDecoder
 from exportcompat._verification._onnx_file import OnnxFile
+from exportcompat._verification._schedules import _tokens, decoder_schedules
 from exportcompat.matrix.cases._composite_models import make_composite
 from exportcompat.matrix.cases._encoder_decoder_models import make_encoder_decoder
 from exportcompat.matrix.cases._encoder_models import sound
@@ -227,3 +229,27 @@ def test_an_encoder_that_is_given_embeddings_takes_text_and_images(tmp_path: Pat
     assert result.discrepancies is not None and result.discrepancies.success, str(result.discrepancies)
     encoder = OnnxFile(tmp_path / "encoder_model.onnx")
     assert encoder.inputs["input_ids"] == ["batch", "sequence"] and "pixel_values" in encoder.inputs
+
+
+class Codes(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes from importorskip.
+    """Takes `(batch, sequence, 9)` tokens and a cache."""
+
+    def forward(self, input_ids: Any, past_key_values: Any = None) -> Any:
+        keys = input_ids.sum(2)[:, None, :, None].expand(-1, 1, -1, 4).float()
+        keys = keys if past_key_values is None else torch.cat([past_key_values[0][0], keys], 2)
+        return {"logits": input_ids.flatten(0, 1).float(), "past_key_values": [(keys, keys)]}
+
+
+def test_a_decoder_of_sounds_has_several_tokens_for_each_step() -> None:
+    tokens = torch.ones(2, 3, 9, dtype=torch.int64)
+    observer = InputObserver()
+    with observer(Codes()) as watched:
+        for length in (1, 2):
+            watched._model(tokens[:, :length], [(torch.ones(2, 1, length, 4),) * 2])
+    assert observer.infer_dynamic_shapes(set_batch_dimension_for=True)["input_ids"] == {0: "batch", 1: "sequence"}
+    schedule = replace(decoder_schedules()[0], batch=2, greedy=True, codes=9)
+    logits = torch.arange(18.0)[:, None, None] * torch.ones(18, 4, 5)
+    logits[:, -1] = torch.nn.functional.one_hot(torch.arange(18) % 5, 5)
+    fed = _tokens(schedule, 1, logits, 5, None)
+    assert fed.tolist() == (torch.arange(18) % 5).reshape(2, 1, 9).tolist()
+    assert _tokens(schedule, 4, None, 5, torch.Generator()).shape == (2, 4, 9)

@@ -1,6 +1,7 @@
 """What nobody observed is compared too: other rows, another length, padding."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -139,3 +140,21 @@ def test_choices_vary_in_their_number_and_length() -> None:
         "input_ids": {0: "batch", 1: "input_ids_1", 2: "input_ids_2"},
         "boxes": {0: "batch", 1: "input_ids_1", 2: "input_ids_2"},
     }
+
+
+def test_images_are_no_more_than_their_places_in_the_texts(tmp_path: Path) -> None:
+    """Another number of images in the same text is no call: the text says how many there are."""
+
+    class Captions(Scorer):
+        config = SimpleNamespace(image_token_id=40)
+
+        def forward(self, input_ids: Any, pixel_values: Any) -> Any:
+            return self.table(input_ids) + pixel_values.sum(0)
+
+    tokens = torch.tensor([[40, 40, 7, 8, 9, 10, 11, 12]])
+    model = Captions()
+    observer = observe(model, {"input_ids": tokens, "pixel_values": torch.ones(2, 8)}, generate=False)
+    found = observer.check_discrepancies(exported(model, observer, tmp_path))
+    assert found.success
+    sizes = {(row.inputs["input_ids"][0], row.inputs["pixel_values"][0]) for row in found}
+    assert (1, 3) not in sizes and (1, 1) not in sizes

@@ -418,7 +418,7 @@ def test_a_cache_that_is_written_and_not_returned_is_refused(
     assert "generate=False" in str(caught.value) and list(tmp_path.iterdir()) == []
 
 
-def test_a_model_that_generates_by_a_part_is_refused_with_the_name_of_the_part(tmp_path: Path) -> None:
+def test_a_model_that_generates_by_a_part_is_exported_for_whole_texts(tmp_path: Path) -> None:
     class Captions(Module):
         def __init__(self) -> None:
             super().__init__()
@@ -431,10 +431,14 @@ def test_a_model_that_generates_by_a_part_is_refused_with_the_name_of_the_part(t
             seen = self.eye(pixels)
             return [self.mouth(seen) for _ in range(max_new_tokens)]
 
+    model, calls = Captions(), [{"pixels": zeros(2, size)} for size in (3, 4)]
     with pytest.raises(ExportCompatError, match=r"never calls the model's forward; it calls eye \(1\), mouth \(4\)\. "):
-        export(model := Captions(), {"pixels": zeros(2, 3)}, tmp_path / "model.onnx")
+        export(model, calls[0], tmp_path / "model.onnx", generate=True)
+    with pytest.raises(ExportCompatError, match="eye .*, and forward refuses the inputs: .*NoneType"):
+        export(model, {"pixels": None}, tmp_path / "model.onnx")
     assert not any(module._forward_pre_hooks for module in model.modules())
-    found = export(model, [{"pixels": zeros(2, size)} for size in (3, 4)], tmp_path / "m.onnx", generate=False)
+    with pytest.warns(UserWarning, match=r"eye .*; forward is exported for whole texts, without a cache"):
+        found = export(model, calls, tmp_path / "m.onnx")
     assert found.discrepancies is not None and found.discrepancies.success
 
 

@@ -104,7 +104,10 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     if past is not None:
         batch = 1 if path.rpartition(".")[2] in POSITIONS else 0
         return {batch: BATCH, past: _compressed_role(aligned, path) or (PAST_STATES if ".encoder." in path else PAST)}
-    roles = _ROLES.get((path, aligned.donors[path].dim()), {})
+    rank = aligned.donors[path].dim()
+    # A decoder of sounds has several tokens for each step; else the second of three axes is a choice.
+    has_codes = aligned.is_decoder and (path, rank) == ("input_ids", 3)
+    roles = _ROLES.get((path, 2 if has_codes else rank), {})
     # Without a cache there is nothing before the sequence.
     alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
     return roles if aligned.is_decoder else {axis: alone.get(role, role) for axis, role in roles.items()}

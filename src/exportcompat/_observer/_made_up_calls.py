@@ -14,13 +14,16 @@ from ._bounds import Condition, sizes_around
 from ._compared_call import Observed, compared_row, first_line, input_paths
 from ._dynamic_axes import BATCH
 from ._record import Part, Record, take_result
+from ._text_only_decoder import placeholders
 
 _COUNTS = (1, 3)
 """Rows of a call, and images where they are not as many."""
 
 _IMAGES = "pixel_values"
 
-_LONG = ("input_ids", "input_values")
+_TOKENS = "input_ids"
+
+_LONG = (_TOKENS, "input_values")
 """Inputs of the shape `(batch, length)`."""
 
 _FEWER = 3
@@ -86,8 +89,8 @@ class MadeUpCalls:
                 yield row
 
     def _other_sizes(self) -> Iterator[_Call]:
-        for name in dict.fromkeys((BATCH, self._observed.axes.get(_IMAGES, {}).get(0, BATCH))):
-            for count in _COUNTS if self._is_free(name) else ():
+        for name in dict.fromkeys((BATCH, self._images)):
+            for count in _COUNTS if self._is_free(name) and not self._has_places(name) else ():
                 if count not in self._seen(name):
                     yield self._call({**self._sizes, name: count}, "calls of other sizes")
         for name in self._lengths():
@@ -95,6 +98,20 @@ class MadeUpCalls:
             length = max(seen) - _FEWER
             if self._is_free(name) and length > 1 and length not in seen:
                 yield self._call({**self._sizes, name: length}, "calls of other sizes")
+
+    @property
+    def _images(self) -> str:
+        """The name of the axis that counts images."""
+        return self._observed.axes.get(_IMAGES, {}).get(0, BATCH)
+
+    def _has_places(self, name: str) -> bool:
+        """Say whether an axis counts images alone, and the texts have places for so many of them and no others."""
+        tokens = self._base.get(_TOKENS)
+        if tokens is None or name != self._images or self._observed.axes.get(_TOKENS, {}).get(0) == name:
+            return False
+        return any(
+            bool((tokens == token).any()) for token in placeholders(getattr(self._observed.model, "config", None))
+        )
 
     def _lengths(self) -> list[str]:
         """Return the names of the axes that are the length of a text or of the samples of a sound."""

@@ -41,7 +41,8 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
             cache.
 
     Raises:
-        ExportCompatError: there are no inputs, or the model cannot generate, or does so without its own `forward`.
+        ExportCompatError: there are no inputs, or the model cannot generate. One that does so without its own `forward`
+            is run on the inputs instead, with a warning, unless `generate` is True.
     """
     calls, model = _calls(inputs), inner_model(model)
     observer = InputObserver()
@@ -51,14 +52,35 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
             with _noting_parts(model) as parts:
                 for call in calls:
                     _generate(model, call)
-            _require_calls(model, observer, parts)
+            if len(observer) == 0:
+                _run_instead(model, calls, _without_forward(model, parts), generate)
             _require_presents(model, observer)
         else:
-            for call in calls:
-                model(**call)
-            _run_longer(model, calls)
-            _run_more(model, calls)
+            _run_forward(model, calls)
     return observer
+
+
+def _run_forward(model: Any, calls: list[dict[str, Any]]) -> None:
+    for call in calls:
+        model(**call)
+    _run_longer(model, calls)
+    _run_more(model, calls)
+
+
+def _run_instead(model: Any, calls: list[dict[str, Any]], cause: str, generate: bool | None) -> None:
+    """Run the `forward` of a model whose `generate` leaves it out, as that of BLIP-2 does, and say so.
+
+    Raises:
+        ExportCompatError: `generate` was asked for, or `forward` does not take the inputs either.
+    """
+    more = "Watch such a part with an InputObserver while the model generates, and export that"
+    if generate:
+        raise ExportCompatError(f"{cause}. {more}; or pass generate=False to export forward")
+    try:
+        _run_forward(model, calls)
+    except Exception as error:
+        raise ExportCompatError(f"{cause}, and forward refuses the inputs: {error}. {more}") from error
+    warnings.warn(f"{cause}; forward is exported for whole texts, without a cache. To have one: {more}", stacklevel=4)
 
 
 @contextmanager
@@ -76,14 +98,10 @@ def _noting_parts(model: Any) -> Iterator[list[str]]:
             hook.remove()
 
 
-def _require_calls(model: Any, observer: InputObserver, parts: Sequence[str]) -> None:
-    """Refuse a model whose `generate` leaves its `forward` out, as that of BLIP does."""
-    if len(observer) == 0:
-        names = ", ".join(f"{name} ({parts.count(name)})" for name in dict.fromkeys(parts)) or "none of its parts"
-        raise ExportCompatError(
-            f"{type(model).__name__}.generate never calls the model's forward; it calls {names}. Watch such a part "
-            "with an InputObserver while the model generates, and export that; or pass generate=False to export forward"
-        )
+def _without_forward(model: Any, parts: Sequence[str]) -> str:
+    """Say which parts of a model its `generate` calls."""
+    names = ", ".join(f"{name} ({parts.count(name)})" for name in dict.fromkeys(parts)) or "none of its parts"
+    return f"{type(model).__name__}.generate never calls the model's forward; it calls {names}"
 
 
 def _require_presents(model: Any, observer: InputObserver) -> None:

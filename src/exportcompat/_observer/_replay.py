@@ -166,7 +166,9 @@ def _scheduled(
     model = observed.model
     known = list(decoder.names.values())
     eager = EagerDecoder(model, observed.method, observed.signature, observed.aligned, known, width)
-    for schedule in wanted:
+    tokens = observed.aligned.donors.get("input_ids")
+    codes = 0 if tokens is None or tokens.dim() == 2 else int(tokens.shape[2])
+    for schedule in (replace(item, codes=codes) for item in wanted):
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
         with preserved(model):
             yield from _guarded(schedule, run(decoder, eager, schedule, tolerance))

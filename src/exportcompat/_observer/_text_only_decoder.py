@@ -55,7 +55,7 @@ class TextOnlyDecoder(OnnxDecoder):
         self._past = {**self._past, **found}
         self._tokens = [name for name in self._tokens if name not in found]
         self._aligned, self._axes = aligned, axes
-        self._placeholders, self._embed = _placeholders(config), embed
+        self._placeholders, self._embed = placeholders(config), embed
         self.names = matched(self.inputs, aligned.trees, "the inputs")
 
     def __call__(self, inputs: Mapping[str, Any], cache: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -79,7 +79,7 @@ class TextOnlyDecoder(OnnxDecoder):
         return {_POSITIONS: inputs[_POSITIONS].expand(donor.shape[0], -1, -1)}
 
 
-def _placeholders(config: Any) -> list[int]:
+def placeholders(config: Any) -> list[int]:
     """Return the tokens that stand for images or sounds, or stand around them."""
     settings = getattr(config, "__dict__", {})
     return [token for name, token in settings.items() if _PLACEHOLDER.fullmatch(name) and type(token) is int]

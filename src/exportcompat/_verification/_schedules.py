@@ -61,12 +61,14 @@ class Schedule:
         lengths: new tokens of each call.
         padding: tokens of left padding in every second sequence, in the first call.
         greedy: from the second call on, feed back the most likely token; else random tokens.
+        codes: tokens of each step, for a sound that is several streams of them; 0 for a text.
     """
 
     batch: int
     lengths: tuple[int, ...]
     padding: int = 0
     greedy: bool = False
+    codes: int = 0
 
     def __str__(self) -> str:
         lengths = ",".join(map(str, self.lengths[:4])) + (",..." if len(self.lengths) > 4 else "")
@@ -140,10 +142,13 @@ def run(
 
 
 def _tokens(schedule: Schedule, new: int, logits: Any, vocabulary: int, generator: Any) -> Any:
+    """Return `(batch, sequence)` tokens, or `(batch, sequence, codes)`; logits of codes are one under the other."""
     torch = require("torch", "torch")
     if schedule.greedy and logits is not None:
-        return logits[:, -1:].argmax(-1)
-    return torch.randint(min(3, vocabulary - 1), vocabulary, (schedule.batch, new), generator=generator)
+        likely = logits[:, -1:].argmax(-1)
+        return likely.reshape(schedule.batch, 1, schedule.codes) if schedule.codes else likely
+    shape = (schedule.batch, new, schedule.codes) if schedule.codes else (schedule.batch, new)
+    return torch.randint(min(3, vocabulary - 1), vocabulary, shape, generator=generator)
 
 
 def _mask(schedule: Schedule, past: int, new: int) -> Any:
