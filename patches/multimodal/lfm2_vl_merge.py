@@ -26,6 +26,8 @@ def patch_lfm2_get_image_features(original: Callable[..., Any]) -> Callable[...,
             return original(self, *args, **kwargs)
         names = "spatial_shapes", "pixel_attention_mask"
         sizes, mask = (given[name] for name in names)
+        # `generate` goes on passing sizes where there are no images any more.
+        sizes = sizes.narrow(0, 0, pixels.shape[0])
         output = self.vision_tower(pixel_values=pixels, spatial_shapes=sizes, pixel_attention_mask=mask)
         output.pooler_output = [_projected(self.multi_modal_projector, output.last_hidden_state[mask.bool()], sizes)]
         return output

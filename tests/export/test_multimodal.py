@@ -74,6 +74,20 @@ def test_as_many_images_as_texts_are_no_batch(name: str) -> None:
     assert (shapes["input_ids"][0], shapes["image_grid_thw"]) == ("batch", {0: "image_grid_thw_0"})
 
 
+@pytest.mark.skipif(not find_case("lfm2_vl").exists(), reason="transformers has it from 4.57 on")
+def test_sizes_that_go_on_without_images_are_not_counted_as_these() -> None:
+    """`generate` passes the sizes with every call; a file that wants as many images stops there."""
+    decoder = find_case("lfm2_vl").decoder()
+    inputs = decoder.prompt([1, 1], 5, torch.ones(2, 0, dtype=torch.int64))
+    del inputs["position_ids"]
+    observer = InputObserver()
+    with apply_patches(), observer(decoder.model, store_n_calls=2):
+        decoder.model.generate(**inputs, max_new_tokens=3)
+    later = observer.infer_arguments(1)
+    assert later["pixel_values"].shape[0] == 0 < later["spatial_shapes"].shape[0]
+    assert observer.infer_dynamic_shapes(set_batch_dimension_for=True)["spatial_shapes"] == {0: "spatial_shapes_0"}
+
+
 def test_one_text_with_images_stands_for_several() -> None:
     """Whether a model takes more rows is asked with as many images in each; else eager refuses the call for these."""
     decoder = find_case("gemma3_image").decoder()

@@ -16,6 +16,8 @@ Vector = tuple[int | None, ...]
 BATCH, SEQUENCE, PAST, TOTAL = "batch", "sequence", "past_sequence", "total_sequence"
 STATES, PAST_STATES, ALL_STATES = "encoder_sequence", "past_encoder_sequence", "total_encoder_sequence"
 """Of what a `TextDecoder` is given: states in a call, in the cache, and in both."""
+_SIZES = ("image_grid_thw", "video_grid_thw", "image_sizes", "spatial_shapes")
+"""The sizes of images, which `generate` may go on passing where there are none any more."""
 _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("input_ids", 2): {0: BATCH, 1: SEQUENCE},
     ("inputs_embeds", 3): {0: BATCH, 1: SEQUENCE},
@@ -30,7 +32,7 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
     ("mm_token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
     # A row for each image, and not for each text, although `generate` passes some of them with every call.
-    **{(name, 2): {0: f"{name}_0"} for name in ("image_grid_thw", "video_grid_thw", "image_sizes")},
+    **{(name, 2): {0: f"{name}_0"} for name in _SIZES},
     # Any number of images, or of parts of an image, for each text.
     ("pixel_values", 5): {1: "images"},
     ("pixel_attention_mask", 4): {1: "images"},
