@@ -74,9 +74,13 @@ def tests(session: nox.Session, transformers: str) -> None:
 
 @nox.session
 def keys(session: nox.Session) -> None:
-    """Record what is executed for each case, and see that its result's key covers it; arguments are names of cases."""
+    """Record what is executed for each case, and see that its result's key covers it; arguments are names of cases.
+
+    A session that was ended goes on where it was.
+    """
     install(session, TRANSFORMERS[0], *TEST_TOOLS)
-    env = {"EXPORTCOMPAT_KEY_CASES": " ".join(session.posargs or ["*"])}
+    chosen, records = " ".join(session.posargs or ["*"]), str(Path(".nox/keys").resolve())
+    env = {"EXPORTCOMPAT_KEY_CASES": chosen, "EXPORTCOMPAT_KEY_RECORDS": records, "EXPORTCOMPAT_KEY_JOBS": "2"}
     run_python(session, "-m", "pytest", "--timeout", "0", "tests/export/test_executed.py", env=env)
 
 

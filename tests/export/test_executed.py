@@ -5,12 +5,14 @@
 
 import ast
 import fnmatch
+import hashlib
 import json
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ import pytest
 pytest.importorskip("onnxruntime", reason="cases are exported and run")
 pytest.importorskip("transformers", reason="cases are models of transformers")
 
+import exportcompat
 from exportcompat.matrix.cases import CASES
 from exportcompat.matrix.proofs._prove import is_older
 from exportcompat.matrix.store import SourceTree, key, own_source
@@ -30,6 +33,7 @@ from exportcompat.registry import installed_version
 pytestmark = pytest.mark.skipif(is_older(), reason="what a key covers is read from our source, alike on each release")
 
 RECORDER = Path(__file__).with_name("record_executed.py")
+FOLDER = os.environ.get("EXPORTCOMPAT_KEY_RECORDS", "")
 KINDS = "lfm2 llava bert whisper_decoder llama_export llama_script"
 VERSIONS = {name: installed_version(name).base_version for name in ("torch", "transformers")}  # type: ignore[union-attr]
 RECORDS = {
@@ -54,12 +58,30 @@ def chosen() -> list[str]:
 
 @lru_cache(maxsize=None)
 def recorded(name: str) -> tuple[dict[str, Any], list[Place]]:
-    """Return the result of a case, and the functions of ours that were called for it."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(RECORDER), name], capture_output=True, text=True, check=True, timeout=900
-    )
-    row, places = json.loads(done.stdout.splitlines()[-1])
+    """Return the result of a case, and the functions of ours that were called for it.
+
+    With a folder for records a session that was ended goes on where it was; those of other sources are not taken.
+    """
+    kept = FOLDER and Path(FOLDER) / sources() / f"{name}.json"
+    if not kept or not kept.exists():
+        command = [sys.executable, "-W", "ignore", str(RECORDER), name]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=1800)
+        line = done.stdout.splitlines()[-1]
+        if kept:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(line, "utf-8")
+    row, places = json.loads(kept.read_text("utf-8") if kept else line)
     return row, [(module, line) for module, line in places]
+
+
+@lru_cache(maxsize=None)
+def sources() -> str:
+    """Return a hash of all of our source, and of the versions of the cell."""
+    found = hashlib.sha256(repr(VERSIONS).encode())
+    walked = os.walk(Path(exportcompat.__file__).parent, followlinks=True)
+    for file in sorted(Path(folder) / name for folder, _, names in walked for name in names if name.endswith(".py")):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def functions(tree: ast.AST) -> Iterator[tuple[int, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -86,6 +108,8 @@ def edited(module: str, line: int) -> tuple[str, SourceTree]:
 def places() -> dict[Place, str]:
     """Return each function that is executed for some case, with the first case that executes it."""
     found: dict[Place, str] = {}
+    with ThreadPoolExecutor(int(os.environ.get("EXPORTCOMPAT_KEY_JOBS", "1"))) as pool:
+        list(pool.map(recorded, chosen()))
     for name in chosen():
         row, called = recorded(name)
         assert row["state"] in ("native", "patched"), (name, row["problems"])
