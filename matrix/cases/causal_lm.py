@@ -422,6 +422,11 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             "use_mamba_kernels": False,
         },
     ),
+    "xlstm": (
+        "xLSTM, 4 heads whose gates depend on the text",
+        "xLSTM",
+        {"hidden_size": 128, "embedding_dim": 128, "num_heads": 4, "num_blocks": 2},
+    ),
     "rwkv": ("RWKV, a state of five tensors for all layers", "Rwkv", {}),
 }
 """Title, prefix of the classes and settings of each model of transformers."""
@@ -429,7 +434,7 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
 LISTED = ("doge",)
 """Models whose cases are written down one by one."""
 
-ON_THE_WHOLE_WAY = {"rwkv": "a state that is a list"}
+ON_THE_WHOLE_WAY = {"rwkv": "a state that is a list", "xlstm": "a cache of its own class"}
 """Models whose cache is of a form that `export` finds out, with what that is: they have no other case."""
 
 CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp", "olmo_hybrid", "kimi_linear")
@@ -443,6 +448,7 @@ EAGER = "_eager"
 
 _MODELS = "_causal_lm_models"
 _APART = (*LISTED, *ON_THE_WHOLE_WAY)
+_MAKERS = {"xlstm": "_xlstm_model:make_gated"}
 _BEYOND, _UNPADDED = call("_comparisons:compare_beyond"), call("_comparisons:compare_unpadded")
 _FACTORIES = {"nemotron": "make_recomputed", **dict.fromkeys(OWN_CACHES, "make_own_cache")}
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
@@ -525,7 +531,7 @@ CASES = (
         Case(
             f"{name}_export",
             f"{SETTINGS[name][0]}, by `export`: {what}",
-            call(f"{_MODELS}:make_recomputed", name),
+            call(_MAKERS.get(name, f"{_MODELS}:make_recomputed"), name),
             call(f"{_MODELS}:exists", name),
             compare=COMPARE_END_TO_END,
             write=EXPORT_END_TO_END,
