@@ -422,6 +422,12 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             "use_mamba_kernels": False,
         },
     ),
+    "recurrent_gemma": (
+        "RecurrentGemma, two recurrent layers and one with a window of 8",
+        "RecurrentGemma",
+        # Its weights begin so small that states would hardly count.
+        {"num_hidden_layers": 3, "attention_window_size": 8, "w_init_variance_scale": 1.0},
+    ),
     "xlstm": (
         "xLSTM, 4 heads whose gates depend on the text",
         "xLSTM",
@@ -434,7 +440,11 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
 LISTED = ("doge",)
 """Models whose cases are written down one by one."""
 
-ON_THE_WHOLE_WAY = {"rwkv": "a state that is a list", "xlstm": "a cache of its own class"}
+ON_THE_WHOLE_WAY = {
+    "rwkv": "a state that is a list",
+    "xlstm": "a cache of its own class",
+    "recurrent_gemma": "states that upstream keeps on modules",
+}
 """Models whose cache is of a form that `export` finds out, with what that is: they have no other case."""
 
 CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp", "olmo_hybrid", "kimi_linear")
