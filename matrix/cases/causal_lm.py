@@ -428,6 +428,11 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         # Its weights begin so small that states would hardly count.
         {"num_hidden_layers": 3, "attention_window_size": 8, "w_init_variance_scale": 1.0},
     ),
+    "xlnet": (
+        "XLNet, which keeps the states of 8 tokens",
+        "XLNet",
+        {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64, "mem_len": 8},
+    ),
     "xlstm": (
         "xLSTM, 4 heads whose gates depend on the text",
         "xLSTM",
@@ -444,6 +449,7 @@ ON_THE_WHOLE_WAY = {
     "rwkv": "a state that is a list",
     "xlstm": "a cache of its own class",
     "recurrent_gemma": "states that upstream keeps on modules",
+    "xlnet": "memories, and a mask of who sees whom",
 }
 """Models whose cache is of a form that `export` finds out, with what that is: they have no other case."""
 
@@ -458,7 +464,7 @@ EAGER = "_eager"
 
 _MODELS = "_causal_lm_models"
 _APART = (*LISTED, *ON_THE_WHOLE_WAY)
-_MAKERS = {"xlstm": "_xlstm_model:make_gated"}
+_MAKERS = {"xlnet": f"{_MODELS}:make_unlimited", "xlstm": "_xlstm_model:make_gated"}
 _BEYOND, _UNPADDED = call("_comparisons:compare_beyond"), call("_comparisons:compare_unpadded")
 _FACTORIES = {"nemotron": "make_recomputed", **dict.fromkeys(OWN_CACHES, "make_own_cache")}
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
