@@ -1,11 +1,35 @@
-"""May a file take more rows than the calls had? A classifier without a token for padding takes one."""
+"""What eager says of the sample that is traced: how many rows it takes, and whether it takes it at all."""
 
 import warnings
 from typing import Any
 
 from exportcompat._extras import require
 from exportcompat._observer import BATCH, InputObserver, first_line
+from exportcompat._verification import PAST_ARGUMENT
 from exportcompat.patches.toolkit.module_state import preserved
+from exportcompat.registry import ExportCompatError
+
+
+def explained(error: Exception, model: Any, observer: InputObserver) -> Exception:
+    """Return why a model is refused, if it does not itself take what is traced; else the error of the exporter.
+
+    Some models go on by one token alone. A trace has several, since what it answers for one holds for one alone.
+
+    Args:
+        error: what the exporter has raised.
+        model: what was exported.
+        observer: its calls.
+    """
+    found = None if isinstance(error, ExportCompatError) else _refusal(model, observer, True)
+    if found is None:
+        return error
+    has_past = any(name.startswith(PAST_ARGUMENT) for name in observer.interface()[0])
+    hint = " Pass generate=False to export it for whole texts, without a cache" if has_past else ""
+    what = "several tokens behind a past" if has_past else "the sample of several rows"
+    return ExportCompatError(
+        f"{type(model).__name__} itself, in eager mode, does not take {what}, which a graph is traced with, so there "
+        f"is nothing to be right with: {first_line(found)}.{hint}"
+    )
 
 
 def takes_more_rows(model: Any, observer: InputObserver) -> bool:
