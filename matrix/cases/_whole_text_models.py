@@ -1,4 +1,4 @@
-"""Models of texts that say by a token what is padding, and are exported for whole texts, without a cache."""
+"""Models of texts that are exported for whole texts, without a cache; most say by a token what is padding."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +8,7 @@ import torch
 from exportcompat._verification import TOKEN_AXES
 
 from ._decoder import Sample, generator
+from ._encoder_models import TextEncoder
 from ._forward import Forward
 
 _XLM: Mapping[str, Any] = {
@@ -84,3 +85,29 @@ def make_cpmant() -> WholeText:
         use_cache=False,
     )
     return WholeText(CpmAntForCausalLM(config), before=True)
+
+
+class MaskedText(TextEncoder):
+    """A model of whole texts with a mask, which gives logits."""
+
+    outputs = ("logits",)
+
+
+def make_prophetnet() -> MaskedText:
+    """Build ProphetNet's decoder, with a stream for the next token and one for that behind it."""
+    from transformers import ProphetNetConfig, ProphetNetForCausalLM
+
+    config = ProphetNetConfig(
+        vocab_size=128,
+        hidden_size=32,
+        decoder_ffn_dim=64,
+        encoder_ffn_dim=64,
+        num_decoder_layers=2,
+        num_encoder_layers=2,
+        num_decoder_attention_heads=4,
+        num_encoder_attention_heads=4,
+        max_position_embeddings=256,
+        init_std=0.2,
+        use_cache=False,
+    )
+    return MaskedText(ProphetNetForCausalLM(config))
