@@ -6,11 +6,13 @@ Cause: `for current_index in range(seq_length)` in `rwkv_linear_attention_cpu`. 
 `(batch, channels)`, is broadcast against `(batch, 1, channels)`: a text is mixed with the last tokens of all others.
 What is done: while it is traced, the tokens go through torch's `scan`. A state of zeros is an empty one, as that of
 another model is. The last token of the call before stands in front of this call's, whatever their number is, in eager
-mode too: a graph is compared with that.
+mode too: a graph is compared with that. Weights that upstream divides in place, at the first call in evaluation mode,
+are divided in the graph of a model that has not been called.
 Can go: when upstream's graph holds for any number of tokens, and no text of a batch depends on another.
 Source: RWKV, https://arxiv.org/abs/2305.13048, appendix D.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,20 +20,52 @@ from exportcompat.patches.toolkit.records import source
 from exportcompat.registry import PatchingSpec
 
 _MODULE = "transformers.models.rwkv.modeling_rwkv"
-_SHIFTED = {"extract_key_value": 1, "forward": 0}
-"""Which of the states has the last token, by the name of the method."""
 _NOTHING = -1e38
 """The exponent of a sum without tokens, as upstream has it."""
 
 
 def patch_recurrence(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function or method of RWKV go on from its state, for any number of tokens and texts."""
-    kind = _SHIFTED.get(original.__name__)
-    return _scanned(original) if kind is None else _shifted(original, kind)
+    return _FACTORIES[original.__qualname__](original)
 
 
-def _shifted(original: Callable[..., Any], kind: int) -> Callable[..., Any]:
-    """Return a method that puts the last token in front of the only one of a call; upstream does so for several."""
+def _stateless(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `forward` of the model, which leaves the modules of a trace as they were."""
+    from exportcompat.patches.toolkit.module_state import preserved
+    from exportcompat.patches.toolkit.wrapping import when_traced
+
+    def traced(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with preserved(self):
+            return original(self, *args, **kwargs)
+
+    return when_traced(original, traced)
+
+
+def _divided(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `_rescale_layers`, which divides the weights in the graph while it is traced, and not in place."""
+    from exportcompat.patches.toolkit.tracing import is_traced
+
+    def method(self: Any) -> None:
+        if not is_traced(self.embeddings.weight):
+            original(self)
+            return
+        every, sign = self.config.rescale_every, 1 if self.training else -1
+        for number, block in enumerate(self.blocks if every > 0 else ()):
+            for layer in (block.attention.output, block.feed_forward.value):
+                # An attribute of the instance hides the parameter, which stays as it is.
+                vars(layer)["weight"] = layer.weight * 2.0 ** (sign * (number // every))
+        self.layers_are_rescaled = not self.training
+
+    return method
+
+
+def _shifted(kind: int, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that puts the last token in front of the only one of a call; upstream does so for several.
+
+    Args:
+        kind: which of the states has the last token.
+        original: the method.
+    """
     import torch
 
     from exportcompat.patches.toolkit.tracing import is_traced
@@ -98,14 +132,18 @@ def _begun(state: Any, like: Any) -> tuple[Any, Any, Any]:
     return numerator, denominator, torch.where(denominator == 0, _NOTHING, exponent)
 
 
+_FACTORIES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "rwkv_linear_attention_cpu": _scanned,
+    "RwkvSelfAttention.extract_key_value": functools.partial(_shifted, 1),
+    "RwkvFeedForward.forward": functools.partial(_shifted, 0),
+    "RwkvModel.forward": _stateless,
+    "RwkvModel._rescale_layers": _divided,
+}
+
 SPECS = (
     PatchingSpec(
         id="rwkv-scan",
-        targets=(
-            f"{_MODULE}:rwkv_linear_attention_cpu",
-            f"{_MODULE}:RwkvSelfAttention.extract_key_value",
-            f"{_MODULE}:RwkvFeedForward.forward",
-        ),
+        targets=tuple(f"{_MODULE}:{name}" for name in _FACTORIES),
         replacement=f"{__name__}:patch_recurrence",
         requires=("transformers>=5.24", "torch>=2.9"),
         reason="RWKV loops over the sample's tokens, and mixes the texts of a batch where it goes on by one token.",

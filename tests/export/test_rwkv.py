@@ -1,5 +1,6 @@
 """RWKV goes on from its state: each text of a batch by itself, and from nothing whatever the keys are."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -44,6 +45,17 @@ def test_a_state_is_a_cache_without_a_length(model: Any) -> None:
     names = [str(number) for number in range(5)]
     assert inputs == ["input_ids", "attention_mask", *(f"past_key_values.{name}" for name in names)]
     assert outputs == ["logits", *(f"present.{name}" for name in names)]
+
+
+def test_a_program_of_a_model_that_was_not_called_divides_no_weights(model: Any) -> None:
+    model.rwkv.config.rescale_every = 1
+    called = copy.deepcopy(model)
+    with torch.no_grad():
+        wanted = called(TOKENS, use_cache=False).logits
+    with apply_patches():
+        program = torch.export.export(model, (), {"input_ids": TOKENS}, strict=False).module()
+    for found in (program(input_ids=TOKENS), program(input_ids=TOKENS), model(TOKENS, use_cache=False)):
+        assert torch.allclose(found["logits"], wanted, atol=1e-4)
 
 
 def test_zeros_are_an_empty_state_for_every_key() -> None:
