@@ -67,6 +67,15 @@ def make_recomputed(name: str, attention: str | None = None) -> Decoder:
     return RecomputedDecoder(make_causal(name, attention).model)
 
 
+def make_unlimited(name: str) -> Decoder:
+    """Build a causal language model whose configuration refuses a limit of its positions."""
+    from transformers import AutoModelForCausalLM
+
+    sizes = {field: size for field, size in SIZES.items() if field != "max_position_embeddings"}
+    config = _config_class(name)(**{**sizes, **SETTINGS[name][2]})
+    return RecomputedDecoder(AutoModelForCausalLM.from_config(config))
+
+
 def make_own_cache(name: str, attention: str | None = None) -> Decoder:
     """Build a causal language model whose cache is of its own class in some releases."""
     return OwnCacheDecoder(make_causal(name, attention).model)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ._case import COMPARE_DECODER, Case, call, has_model
+from ._case import COMPARE_DECODER, COMPARE_END_TO_END, EXPORT_END_TO_END, Case, call, has_model
 
 SIZES: Mapping[str, Any] = {
     "vocab_size": 128,
@@ -422,8 +422,36 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             "use_mamba_kernels": False,
         },
     ),
+    "recurrent_gemma": (
+        "RecurrentGemma, two recurrent layers and one with a window of 8",
+        "RecurrentGemma",
+        # Its weights begin so small that states would hardly count.
+        {"num_hidden_layers": 3, "attention_window_size": 8, "w_init_variance_scale": 1.0},
+    ),
+    "xlnet": (
+        "XLNet, which keeps the states of 8 tokens",
+        "XLNet",
+        {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64, "mem_len": 8},
+    ),
+    "xlstm": (
+        "xLSTM, 4 heads whose gates depend on the text",
+        "xLSTM",
+        {"hidden_size": 128, "embedding_dim": 128, "num_heads": 4, "num_blocks": 2},
+    ),
+    "rwkv": ("RWKV, a state of five tensors for all layers", "Rwkv", {}),
 }
 """Title, prefix of the classes and settings of each model of transformers."""
+
+LISTED = ("doge",)
+"""Models whose cases are written down one by one."""
+
+ON_THE_WHOLE_WAY = {
+    "rwkv": "a state that is a list",
+    "xlstm": "a cache of its own class",
+    "recurrent_gemma": "states that upstream keeps on modules",
+    "xlnet": "memories, and a mask of who sees whom",
+}
+"""Models whose cache is of a form that `export` finds out, with what that is: they have no other case."""
 
 CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp", "olmo_hybrid", "kimi_linear")
 """Models with layers that go through a text in chunks of 64 tokens, which no configuration makes less."""
@@ -435,6 +463,8 @@ EAGER = "_eager"
 """What is added to the name of a case whose model has the attention implementation `eager`."""
 
 _MODELS = "_causal_lm_models"
+_APART = (*LISTED, *ON_THE_WHOLE_WAY)
+_MAKERS = {"xlnet": f"{_MODELS}:make_unlimited", "xlstm": "_xlstm_model:make_gated"}
 _BEYOND, _UNPADDED = call("_comparisons:compare_beyond"), call("_comparisons:compare_unpadded")
 _FACTORIES = {"nemotron": "make_recomputed", **dict.fromkeys(OWN_CACHES, "make_own_cache")}
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
@@ -512,7 +542,18 @@ def _model(name: str, attention: str | None) -> Case:
 
 
 CASES = (
-    *(_model(name, attention) for attention in (None, "eager") for name in SETTINGS if name != "doge"),
+    *(_model(name, attention) for attention in (None, "eager") for name in SETTINGS if name not in _APART),
+    *(
+        Case(
+            f"{name}_export",
+            f"{SETTINGS[name][0]}, by `export`: {what}",
+            call(_MAKERS.get(name, f"{_MODELS}:make_recomputed"), name),
+            call(f"{_MODELS}:exists", name),
+            compare=COMPARE_END_TO_END,
+            write=EXPORT_END_TO_END,
+        )
+        for name, what in ON_THE_WHOLE_WAY.items()
+    ),
     Case("doge", SETTINGS["doge"][0], call("_doge_model:make_doge"), call(f"{_MODELS}:exists", "doge")),
     Case("llama_static", "Llama, cache of fixed size", call(f"{_MODELS}:make_static", "llama")),
     Case(

@@ -63,6 +63,15 @@ CASES = (
     forward_case("sew", "SEW, odd and even lengths", call(f"{_SOUNDS}:make_sew"), has_model("sew")),
     forward_case("sew_d", "SEW-D, odd and even lengths", call(f"{_SOUNDS}:make_sew_d"), has_model("sew_d")),
     *(
+        forward_case(name, f"{title}, whole texts", call(f"_whole_text_models:make_{name}"), has_model(name))
+        for name, title in (
+            ("cpmant", "CPM-Ant"),
+            ("flaubert", "FlauBERT"),
+            ("prophetnet", "ProphetNet's decoder"),
+            ("xlm", "XLM"),
+        )
+    ),
+    *(
         forward_case(name, f"{title}, images of several sizes", call(f"{_IMAGES}:make_{name}"), has_model(name))
         for name, title in (
             ("swin", "Swin"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ._case import Case, call
+from ._case import COMPARE_END_TO_END, EXPORT_END_TO_END, Case, call
 
 _BY_EXPORT = {
     "llama": "keys and values",
@@ -51,8 +51,8 @@ def _by_export(case: Case, what: str) -> Case:
         shown=False,
         everywhere=False,
         telling=False,
-        compare=call("_by_export:compare_end_to_end"),
-        write=call("_by_export:export_end_to_end"),
+        compare=COMPARE_END_TO_END,
+        write=EXPORT_END_TO_END,
     )
 
 

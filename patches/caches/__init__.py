@@ -12,5 +12,5 @@ of `tree_unflatten` as it went in, tensors, counters and empty layers too: `test
 each.
 
 Upstream: `transformers/cache_utils.py`, and the caches that models bring along: Mamba, Jamba, Bamba, MiniMax, LFM2,
-Qwen3-Next, Gemma 3, DeepSeek-V4.
+Qwen3-Next, Gemma 3, DeepSeek-V4, xLSTM.
 """

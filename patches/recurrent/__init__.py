@@ -13,6 +13,6 @@ its two states in any release, `causal_convolution` continues a causal convoluti
 more than one chunk: within the first everything is right.
 
 Upstream: the mixers in `modeling_*.py` of Mamba, FalconMamba, Mamba2, Bamba, Falcon-H1, Jamba, Zamba2, Nemotron-H,
-Qwen3-Next, OLMo hybrid, Kimi Linear, MiniMax, LFM2 and others of their kind; `transformers/masking_utils.py` for their
-masks.
+Qwen3-Next, OLMo hybrid, Kimi Linear, MiniMax, LFM2, RWKV, xLSTM, RecurrentGemma and others of
+their kind; `transformers/masking_utils.py` for their masks.
 """

@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-CACHES = ("cache", "past_key_values", "cache_params", "past_key_value")
-"""From 5.24 on it is `cache`. Before, Mamba's models had the third name, and layers to 4.55 the last."""
+STATE = "state"
+"""RWKV's: a list of tensors, `(batch, channels, layers)` each, in every release."""
+
+CACHES = ("cache", "past_key_values", "cache_params", "past_key_value", STATE)
+"""From 5.24 on it is `cache`. Before, Mamba's models had the third name, and layers to 4.55 the fourth."""
 
 
 def cache_name(names: Iterable[str]) -> str:

@@ -418,6 +418,44 @@ def test_a_cache_that_is_written_and_not_returned_is_refused(
     assert "generate=False" in str(caught.value) and list(tmp_path.iterdir()) == []
 
 
+class Summing(Module):
+    """Adds its tokens to a cache, and is given the whole text again, or takes one token alone behind a past."""
+
+    def __init__(self, *, cuts: bool) -> None:
+        super().__init__()
+        self.cuts = cuts
+        self.config = SimpleNamespace()
+
+    def forward(self, input_ids: Any, past_key_values: Any = None) -> Any:
+        past = past_key_values["key"]
+        if not self.cuts and past.shape[2]:
+            assert input_ids.shape[1] == 1, "one token at a time"
+        new = input_ids[:, past.shape[2] :] if self.cuts else input_ids
+        keys = torch.cat([past, new[:, None, :, None].float()], 2)
+        logits = keys.sum((1, 2, 3))[:, None, None].expand(-1, new.shape[1], 4)
+        return {"logits": logits, "past_key_values": {"key": keys}}
+
+    def generate(self, input_ids: Any, max_new_tokens: int) -> Any:
+        cache = {"key": torch.zeros(2, 1, 0, 1)}
+        for _ in range(max_new_tokens):
+            made = self(input_ids=input_ids, past_key_values=cache)
+            cache, token = made["past_key_values"], torch.ones(2, 1, dtype=torch.long)
+            input_ids = torch.cat([input_ids, token], 1) if self.cuts else token
+
+
+@pytest.mark.parametrize(
+    ("cuts", "message"),
+    [
+        (True, r"each call has the whole text \(5 tokens\) beside a cache of 4"),
+        (False, r"Summing itself, in eager mode, does not take several tokens .*: AssertionError: one token at a time"),
+    ],
+)
+def test_a_model_that_cannot_go_on_by_new_tokens_is_refused(cuts: bool, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ExportCompatError, match=message) as caught:
+        export(Summing(cuts=cuts), {"input_ids": torch.ones(2, 3, dtype=torch.long)}, tmp_path)
+    assert "Pass generate=False" in str(caught.value) and list(tmp_path.iterdir()) == []
+
+
 def test_a_model_that_generates_by_a_part_is_exported_for_whole_texts(tmp_path: Path) -> None:
     class Captions(Module):
         def __init__(self) -> None:

@@ -18,6 +18,10 @@ from exportcompat.registry import ExportCompatError, PatchReport
 
 from ._onnx_program import name_axes
 from ._opset import check_written, default_opset
+<<<<<<< HEAD
+=======
+from ._rows import explained, takes_more_rows
+>>>>>>> causal
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -118,11 +122,27 @@ def program(
 
     Where nobody has asked for an opset, and a node cannot be written in the preferred one, the default of torch is
     taken, which is said.
+
+    Raises:
+        ExportCompatError: the model itself does not take what is traced.
+        Exception: what `torch.onnx.export` raises for a model that does not export.
     """
     names = observer.interface()
+<<<<<<< HEAD
     batch = True if takes_more_rows(observer) else None
     made = None if opset is not None else _preferred(model, observer, batch, say)
     made = made or _exported(model, observer, batch, opset)
+=======
+    batch = True if takes_more_rows(model, observer) else None
+    try:
+        made = None if opset is not None else _preferred(model, observer, batch, say)
+        made = made or _exported(model, observer, batch, opset)
+    except Exception as error:
+        reason = explained(error, model, observer)
+        if reason is error:
+            raise
+        raise reason from error
+>>>>>>> causal
     share_heads(made.model)
     name_axes(made, observer.axes())
     return made, names[0]

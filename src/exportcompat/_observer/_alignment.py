@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, Signature
+from itertools import pairwise
 from typing import Any
 
 from exportcompat._extras import require
@@ -87,7 +88,7 @@ def align(records: list[Record], signature: Signature, missing: Mapping[str, Any
 
     Raises:
         ExportCompatError: there is none; constants, ranks or structures differ; a missing argument has a name that the
-            method does not take; an encoder-decoder was observed as a whole.
+            method does not take; an encoder-decoder was observed as a whole; a decoder was given whole texts again.
     """
     if not records:
         raise ExportCompatError("no call was observed; run the model inside `with observer(model):`")
@@ -103,6 +104,7 @@ def align(records: list[Record], signature: Signature, missing: Mapping[str, Any
         )
     calls = [_without_sizes(_tensors(part, missing), trees) for part in inputs]
     if is_decoder:
+        _check_new_tokens(calls, trees)
         trees = {**trees, **_completed(calls, trees, signature)}
     trees = {name: trees[name] for name in _ordered(trees, signature)}
     donors = _representatives([*calls, *(record.outputs.tensors for record in records)], trees)
@@ -204,6 +206,32 @@ def _without_sizes(call: dict[str, Any], trees: Mapping[str, Tree]) -> dict[str,
     return {path: tensor for path, tensor in call.items() if not is_text or path != "image_sizes"}
 
 
+def _tokens(call: Mapping[str, Any]) -> Any:
+    return next((call[name] for name in _TOKENS if name in call), None)
+
+
+def _past(call: Mapping[str, Any], trees: Mapping[str, Tree]) -> int:
+    """Return how many tokens the keys of a call have; 0 where there are none."""
+    leaves = trees[cache_name(trees)].leaves()
+    keys = next((call.get(path) for path in leaves if path.rpartition(".")[2] in GROWING), None)
+    return int(keys.shape[2]) if keys is not None and keys.dim() == 4 else 0
+
+
+def _check_new_tokens(calls: list[dict[str, Any]], trees: Mapping[str, Tree]) -> None:
+    """Refuse calls that have the whole text beside a cache of most of it: one token more each time, in both.
+
+    `forward` cuts such a text by the length of the cache, and a graph has the sample's lengths.
+    """
+    sizes = [(_tokens(call).shape[1], _past(call, trees)) for call in calls if _tokens(call) is not None]
+    for (early, before), (late, after) in pairwise(sizes):
+        if late == early + 1 and after == before + 1 and 1 < early <= before + 1:
+            raise ExportCompatError(
+                f"each call has the whole text ({late} tokens) beside a cache of {after}, and a graph takes new tokens "
+                "alone: the model cuts the text itself. Pass generate=False to export it for whole texts, without a "
+                "cache, or observe such calls"
+            )
+
+
 def _completed(calls: list[dict[str, Any]], trees: Mapping[str, Tree], signature: Signature) -> dict[str, Tree]:
     """Give every call the mask and the positions that a decoder's interface has, where the method takes them.
 
@@ -211,13 +239,11 @@ def _completed(calls: list[dict[str, Any]], trees: Mapping[str, Tree], signature
     in is what the model assumes then.
     """
     torch = require("torch", "torch")
-    grown = next((path for path in trees[cache_name(trees)].leaves() if path.rpartition(".")[2] in GROWING), None)
     for call in calls:
-        tokens = next((call[name] for name in _TOKENS if name in call), None)
+        tokens = _tokens(call)
         if tokens is None:
             continue
-        batch, new = tokens.shape[:2]
-        past = call[grown].shape[2] if grown in call and call[grown].dim() == 4 else 0
+        (batch, new), past = tokens.shape[:2], _past(call, trees)
         made = {"dtype": torch.int64, "device": tokens.device}
         positions = torch.arange(past, past + new, **made).expand(batch, new).contiguous()
         for name, value in (("attention_mask", torch.ones(batch, past + new, **made)), ("position_ids", positions)):

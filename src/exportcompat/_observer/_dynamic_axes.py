@@ -14,6 +14,7 @@ Vector = tuple[int | None, ...]
 """The size of an axis in each call; None where the call does not have the tensor."""
 
 BATCH, SEQUENCE, PAST, TOTAL = "batch", "sequence", "past_sequence", "total_sequence"
+MEMORY = "memory"
 STATES, PAST_STATES, ALL_STATES = "encoder_sequence", "past_encoder_sequence", "total_encoder_sequence"
 """Of what a `TextDecoder` is given: states in a call, in the cache, and in both."""
 _SIZES = ("image_grid_thw", "video_grid_thw", "image_sizes", "spatial_shapes")
@@ -33,10 +34,16 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("mm_token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
     # A row for each image, and not for each text, although `generate` passes some of them with every call.
     **{(name, 2): {0: f"{name}_0"} for name in _SIZES},
+    # XLNet: who sees whom, and whose next token is wanted.
+    ("perm_mask", 3): {0: BATCH, 1: SEQUENCE, 2: SEQUENCE},
+    ("target_mapping", 3): {0: BATCH, 2: SEQUENCE},
     # Any number of images, or of parts of an image, for each text.
     ("pixel_values", 5): {1: "images"},
     ("pixel_attention_mask", 4): {1: "images"},
 }
+
+_MEMORIES = "mems"
+"""The argument of XLNet and its kin that has states of tokens so far, `(memory, batch, hidden)` for each layer."""
 
 _COMPRESSED: Mapping[str, str] = {
     **dict.fromkeys(("buffer_kv", "buffer_gate"), "open"),
@@ -107,6 +114,8 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
         batch = 1 if path.rpartition(".")[2] in POSITIONS else 0
         return {batch: BATCH, past: _compressed_role(aligned, path) or (PAST_STATES if ".encoder." in path else PAST)}
     rank = aligned.donors[path].dim()
+    if aligned.argument(path) == _MEMORIES and rank == 3:
+        return {0: MEMORY, 1: BATCH}
     # A decoder of sounds has several tokens for each step; else the second of three axes is a choice.
     has_codes = aligned.is_decoder and (path, rank) == ("input_ids", 3)
     roles = _ROLES.get((path, 2 if has_codes else rank), {})
@@ -167,7 +176,7 @@ def _known(
     for path, axes in dynamic.items():
         for axis in axes:
             role, vector = roles[path].get(axis), sizes[path][axis]
-            if role is not None and axis == past_axis(aligned, path):
+            if role is not None and (axis == past_axis(aligned, path) or role == MEMORY):
                 known.setdefault(role, tuple(size or 0 for size in vector))
             elif None not in vector and (role or _is_batch(axis, vector)):
                 known.setdefault(role or BATCH, vector)

@@ -6,6 +6,7 @@ from typing import Any
 
 from exportcompat._extras import require
 from exportcompat._verification import LOGITS, PAST_ARGUMENT, present_name
+from exportcompat.patches.toolkit.cache_names import STATE
 
 from ._alignment import POSITIONS, Aligned
 from ._dynamic_axes import past_axis
@@ -80,6 +81,7 @@ class EagerDecoder:
         self._constants = {path: value for path, value in aligned.constants.items() if path in aligned.trees}
         self._makes_cache = _may_be_left_out(signature, aligned.cache)
         has_states = any("_state" in path.rpartition(".")[2] for path in aligned.trees[aligned.cache].leaves())
+        has_states = has_states or aligned.cache == STATE
         self._is_recomputed = has_states or has_fixed_cache(model)
         self._uncached = {"use_cache": False} if "use_cache" in signature.parameters else {}
         self._device = next(iter(aligned.donors.values())).device
