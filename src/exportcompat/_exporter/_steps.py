@@ -18,10 +18,7 @@ from exportcompat.registry import ExportCompatError, PatchReport
 
 from ._onnx_program import name_axes
 from ._opset import check_written, default_opset
-<<<<<<< HEAD
-=======
-from ._rows import explained, takes_more_rows
->>>>>>> causal
+from ._refusal import explained
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -128,12 +125,7 @@ def program(
         Exception: what `torch.onnx.export` raises for a model that does not export.
     """
     names = observer.interface()
-<<<<<<< HEAD
     batch = True if takes_more_rows(observer) else None
-    made = None if opset is not None else _preferred(model, observer, batch, say)
-    made = made or _exported(model, observer, batch, opset)
-=======
-    batch = True if takes_more_rows(model, observer) else None
     try:
         made = None if opset is not None else _preferred(model, observer, batch, say)
         made = made or _exported(model, observer, batch, opset)
@@ -142,7 +134,6 @@ def program(
         if reason is error:
             raise
         raise reason from error
->>>>>>> causal
     share_heads(made.model)
     name_axes(made, observer.axes())
     return made, names[0]
