@@ -53,6 +53,11 @@ CASES = (
         has_model("wav2vec2"),
         everywhere=True,
     ),
+    forward_case(
+        "returned_mask",
+        "a model of our own that hands its mask back",
+        call("_returned_mask_model:make_returned_mask"),
+    ),
     forward_case("vits", "VITS, texts of several lengths", call("_vits_model:make_vits"), has_model("vits")),
     forward_case(
         "deberta_v2",

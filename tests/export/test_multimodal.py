@@ -12,6 +12,8 @@ pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import InputObserver, apply_patches
 from exportcompat._observer import takes_more_rows
+from exportcompat._observer._passed_on import without_passed_on
+from exportcompat._observer._record import Part, Record, take
 from exportcompat._observer._text_only_decoder import TextOnlyDecoder
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
@@ -157,3 +159,13 @@ def test_no_first_image_is_looked_at_where_there_may_be_none() -> None:
     program = torch.export.export(model, (torch.tensor([0.0, 1.0]),), dynamic_shapes=(images,))
     assert program.module()(torch.zeros(0)).shape == (0,)
     assert program.module()(torch.tensor([0.0, 2.0, 3.0])).tolist() == [2.0, 3.0]
+
+
+@pytest.mark.parametrize(("name", "is_kept"), [("feature_attention_mask", False), ("attention_mask", True)])
+def test_a_mask_of_sounds_that_is_passed_on_without_them_is_left_out(name: str, is_kept: bool) -> None:
+    """`generate` passes the one of Qwen2-Audio with every call, and a graph would want as many sounds."""
+    mask, sounds = torch.ones(2, 4), torch.ones(2, 3, 4)
+    first = Record(take({"input_features": sounds, name: mask}, lambda *_: False), Part(), 0, 0.0)
+    assert set(without_passed_on({"input_features": sounds, name: mask}, [first])) == {"input_features", name}
+    assert (name in without_passed_on({name: mask}, [first])) == is_kept
+    assert name in without_passed_on({name: mask}, []) and name in without_passed_on({name: 2 * mask}, [first])

@@ -8,7 +8,7 @@ from exportcompat._verification import PAST_ARGUMENT
 from exportcompat.patches.toolkit.module_state import preserved
 from exportcompat.registry import ExportCompatError
 
-_TEXT = ("input_ids", "inputs_embeds", "attention_mask", "position_ids", "token_type_ids", f"{PAST_ARGUMENT}.")
+_TEXT = ("input_ids", "inputs_embeds", "attention_mask", "position_ids", "token_type_ids", "encoder_", PAST_ARGUMENT)
 """Begin the names of inputs of a text. A sample of images has more places for them in its texts than images."""
 
 

@@ -24,6 +24,7 @@ from ._embedded_tokens import embedded
 from ._growing_cache import dynamic_cache
 from ._inner_model import inner_model
 from ._named_cache import named_cache
+from ._passed_on import without_passed_on
 from ._progress import Tell, telling
 from ._record import (
     DERIVED,
@@ -185,7 +186,8 @@ class InputObserver:
         part = _part(self._model)
         if part is None:
             check_call(self._model, signature.parameters, arguments)
-        stored = part.arguments(arguments) if part else with_positions(self._model, arguments)
+        known = without_passed_on(arguments, self._records)
+        stored = part.arguments(arguments) if part else with_positions(self._model, known)
         inputs = take(stored, self._is_dropped)
         begin = time.perf_counter()
         result = method(*args, **kwargs)
