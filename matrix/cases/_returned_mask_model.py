@@ -10,7 +10,7 @@ from ._forward import Forward
 Module: Any = torch.nn.Module
 
 
-class _Masked(Module):
+class _Masked(Module):  # type: ignore[misc]  # torch has no types for it in every release.
     """Embeds a text, `(batch, sequence)`, without padding, and returns its mask too."""
 
     def __init__(self) -> None:

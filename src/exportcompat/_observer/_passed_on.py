@@ -1,4 +1,4 @@
-"""What `generate` goes on passing with every call, although the images or sounds that it belongs to came with the first."""
+"""What `generate` goes on passing although the images or sounds that it is about came with the first call."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from ._record import Record
 
 _MEDIA = ("pixel_values", "pixel_values_videos", "input_features", "input_values")
 _ABOUT = re.compile(r"(pixel|image|video|audio|input_features|feature)_\w*mask")
-"""Masks of images or sounds. `forward` reads none without what they are about; their sizes have an axis of their own."""
+"""Masks of images or sounds, which `forward` does not read without these; their sizes have an axis of their own."""
 
 
 def without_passed_on(arguments: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
