@@ -16,6 +16,7 @@ from exportcompat._observer._text_only_decoder import TextOnlyDecoder
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.patches.multimodal._feature_merge import patch_feature_merge, placed
+from exportcompat.patches.multimodal.lfm2_vl_merge import _of_images
 from exportcompat.patches.toolkit.wrapping import changed
 
 STORED = 3
@@ -143,3 +144,15 @@ def test_no_first_image_is_looked_at_where_there_may_be_none() -> None:
     program = torch.export.export(model, (torch.tensor([0.0, 1.0]),), dynamic_shapes=(images,))
     assert program.module()(torch.zeros(0)).shape == (0,)
     assert program.module()(torch.tensor([0.0, 2.0, 3.0])).tolist() == [2.0, 3.0]
+
+
+def test_sizes_of_images_that_do_not_come_do_not_count() -> None:
+    """`generate` goes on passing them after the first call of LFM2-VL."""
+
+    class Sizes(Module):  # type: ignore[misc]
+        def forward(self, pixels: Any, sizes: Any) -> Any:
+            return _of_images(sizes, pixels)
+
+    images = {0: torch.export.Dim("images", min=0, max=8)}, {0: torch.export.Dim("sizes", min=0, max=8)}
+    program = torch.export.export(Sizes(), (torch.ones(2, 3), torch.ones(2, 2)), dynamic_shapes=images)
+    assert program.module()(torch.zeros(0, 3), torch.ones(3, 2)).shape == (0, 2)
