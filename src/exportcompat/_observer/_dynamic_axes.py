@@ -104,6 +104,9 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     if past is not None:
         batch = 1 if path.rpartition(".")[2] in POSITIONS else 0
         return {batch: BATCH, past: _compressed_role(aligned, path) or (PAST_STATES if ".encoder." in path else PAST)}
+    if aligned.argument(path) == aligned.cache and aligned.donors[path].dim() > 1:
+        # A state is in no first call, which hides that its first axis is the batch.
+        return {0: BATCH}
     roles = _ROLES.get((path, aligned.donors[path].dim()), {})
     # Without a cache there is nothing before the sequence.
     alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
