@@ -156,3 +156,12 @@ def test_sizes_of_images_that_do_not_come_do_not_count() -> None:
     images = {0: torch.export.Dim("images", min=0, max=8)}, {0: torch.export.Dim("sizes", min=0, max=8)}
     program = torch.export.export(Sizes(), (torch.ones(2, 3), torch.ones(2, 2)), dynamic_shapes=images)
     assert program.module()(torch.zeros(0, 3), torch.ones(3, 2)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_positions_of_a_text_alone_are_of_the_type_that_was_observed(dtype: Any) -> None:
+    """Those of Qwen3-Omni are fractions of a second."""
+    decoder = TextOnlyDecoder.__new__(TextOnlyDecoder)
+    decoder._aligned = SimpleNamespace(donors={"position_ids": torch.zeros(3, 1, 2, dtype=dtype)})  # type: ignore[assignment]
+    found = decoder._positions({"position_ids": torch.arange(2)[None]})["position_ids"]
+    assert (found.dtype, found.tolist()) == (dtype, [[[0, 1]]] * 3)
