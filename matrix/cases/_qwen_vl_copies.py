@@ -32,6 +32,16 @@ class SquareEncoder(PixelEncoder):
         return {"pixel_values": rows[:, :48].reshape(-1, 3, 4, 4), "grid_thw": sizes}
 
 
+class StackedEncoder(SquareEncoder):
+    """The same, behind an axis of size 1."""
+
+    axes: Mapping[str, Any] = {"pixel_values": {1: "patches"}, "grid_thw": {0: "images"}}
+
+    def inputs(self, shape: Grids) -> dict[str, Any]:
+        squares, sizes = super().inputs(shape).values()
+        return {"pixel_values": squares[None], "grid_thw": sizes}
+
+
 @dataclass(frozen=True)
 class Copy:
     """A tower that is built like those of Qwen-VL.
@@ -84,6 +94,12 @@ COPIES: Mapping[str, Copy] = {
     "ernie4_5_vl_moe": Copy(
         "Ernie4_5_VLMoeVisionConfig", "Ernie4_5_VLMoeVisionTransformerPretrainedModel", {"in_channels": 6}
     ),
+    "paddleocr_vl": Copy(
+        "PaddleOCRVisionConfig",
+        "PaddleOCRVisionModel",
+        {"num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28},
+        StackedEncoder,
+    ),
     "kimi_k25": Copy("Kimi_K25VisionConfig", "Kimi_K25VisionModel", {**_GRID, "pos_emb_time": 4}, SquareEncoder),
     "muse_spark": Copy("MuseSparkVisionConfig", "MuseSparkVisionModel", {**_GRID, "patch_temporal": 2}, PixelEncoder),
     "muse_glimmer": Copy(
@@ -104,6 +120,14 @@ class PictureText(ImageText):
     """A model of texts with images whose tower takes no videos."""
 
     shapes = tuple(page for page in ImageText.shapes if all(frames == 1 for frames, _, _ in page[1]))
+
+
+class SquareText(ImageText):
+    """A model of texts whose patches are squares of one frame, `(patches, 3, 4, 4)`."""
+
+    def inputs(self, shape: Any) -> dict[str, Any]:
+        inputs = super().inputs(shape)
+        return {**inputs, "pixel_values": inputs["pixel_values"][:, :48].reshape(-1, 3, 4, 4)}
 
 
 @dataclass(frozen=True)
@@ -131,6 +155,7 @@ WHOLE: Mapping[str, Whole] = {
     "qwen3_5": Whole(
         "Qwen3_5Config", "Qwen3_5ForConditionalGeneration", {"head_dim": 8, "layer_types": ["full_attention"]}
     ),
+    "paddleocr_vl": Whole("PaddleOCRVLConfig", "PaddleOCRVLForConditionalGeneration", {"head_dim": 8}, SquareText),
     "glm4v": Whole("Glm4vConfig", "Glm4vForConditionalGeneration", {"head_dim": 8}, PictureText),
     "ernie4_5_vl_moe": Whole(
         "Ernie4_5_VLMoeConfig",
