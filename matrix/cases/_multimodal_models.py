@@ -58,6 +58,18 @@ _QWEN_WITH_SIGLIP = {
     "text_config": {"model_type": "qwen2", **SIZES},
     "vision_config": {"model_type": "siglip_vision_model", "patch_size": 8, **_VISION},
 }
+_LARGE4 = {
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+    "moe_intermediate_size": 16,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "index_topk": 256,
+    "index_n_heads": 8,
+    "index_head_dim": 16,
+}
 _TILES = {"image_grid_pinpoints": [[16, 32], [32, 16], [32, 32]]}
 _GEMMA = {**SIZES, "head_dim": 8, "vocab_size": 128}
 
@@ -323,6 +335,16 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
         "Mistral3",
         {
             "text_config": {"model_type": "mistral", **SIZES, "sliding_window": None},
+            "vision_config": {"model_type": "pixtral", **_VISION, "patch_size": 4, "head_dim": 8},
+            "image_token_index": PLACEHOLDER,
+            "spatial_merge_size": 2,
+        },
+    ),
+    "mistral_large4": (
+        PixtralDecoder,
+        "MistralLarge4",
+        {
+            "text_config": {**SIZES, "num_key_value_heads": 4, **_LARGE4},
             "vision_config": {"model_type": "pixtral", **_VISION, "patch_size": 4, "head_dim": 8},
             "image_token_index": PLACEHOLDER,
             "spatial_merge_size": 2,

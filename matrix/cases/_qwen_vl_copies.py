@@ -5,13 +5,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._qwen_vl_models import ImageText, VisionEncoder, make_config, make_vision_encoder, make_whole
+from ._qwen_vl_models import _ROTARY, Grids, ImageText, VisionEncoder, make_config, make_vision_encoder, make_whole
 
 
 class ImageEncoder(VisionEncoder):
     """A tower for images alone, whose videos are images to it."""
 
     shapes = tuple(grids for grids in VisionEncoder.shapes if all(frames == 1 for frames, _, _ in grids))
+
+
+class PixelEncoder(VisionEncoder):
+    """A tower that takes its patches by another name."""
+
+    axes: Mapping[str, Any] = {"pixel_values": {0: "patches"}, "grid_thw": {0: "images"}}
+
+    def inputs(self, shape: Grids) -> dict[str, Any]:
+        rows, sizes = super().inputs(shape).values()
+        return {"pixel_values": rows, "grid_thw": sizes}
+
+
+class SquareEncoder(PixelEncoder):
+    """A tower whose patches are squares of one frame, `(patches, 3, 4, 4)`."""
+
+    def inputs(self, shape: Grids) -> dict[str, Any]:
+        rows, sizes = super().inputs(shape).values()
+        return {"pixel_values": rows[:, :48].reshape(-1, 3, 4, 4), "grid_thw": sizes}
+
+
+class StackedEncoder(SquareEncoder):
+    """The same, behind an axis of size 1."""
+
+    axes: Mapping[str, Any] = {"pixel_values": {1: "patches"}, "grid_thw": {0: "images"}}
+
+    def inputs(self, shape: Grids) -> dict[str, Any]:
+        squares, sizes = super().inputs(shape).values()
+        return {"pixel_values": squares[None], "grid_thw": sizes}
 
 
 @dataclass(frozen=True)
@@ -44,6 +72,7 @@ _SETTINGS: Mapping[str, Any] = {
     "temporal_patch_size": 2,
 }
 _TABLE = {"num_position_embeddings": 49}
+_GRID = {"pos_emb_height": 7, "pos_emb_width": 7, "num_attention_heads": 2, "num_hidden_layers": 2}
 COPIES: Mapping[str, Copy] = {
     "qwen2_5_omni": Copy(
         "Qwen2_5OmniVisionEncoderConfig",
@@ -65,6 +94,17 @@ COPIES: Mapping[str, Copy] = {
     "ernie4_5_vl_moe": Copy(
         "Ernie4_5_VLMoeVisionConfig", "Ernie4_5_VLMoeVisionTransformerPretrainedModel", {"in_channels": 6}
     ),
+    "paddleocr_vl": Copy(
+        "PaddleOCRVisionConfig",
+        "PaddleOCRVisionModel",
+        {"num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28},
+        StackedEncoder,
+    ),
+    "kimi_k25": Copy("Kimi_K25VisionConfig", "Kimi_K25VisionModel", {**_GRID, "pos_emb_time": 4}, SquareEncoder),
+    "muse_spark": Copy("MuseSparkVisionConfig", "MuseSparkVisionModel", {**_GRID, "patch_temporal": 2}, PixelEncoder),
+    "muse_glimmer": Copy(
+        "MuseGlimmerVisionConfig", "MuseGlimmerVisionModel", {**_GRID, "patch_temporal": 2}, PixelEncoder
+    ),
 }
 
 
@@ -80,6 +120,14 @@ class PictureText(ImageText):
     """A model of texts with images whose tower takes no videos."""
 
     shapes = tuple(page for page in ImageText.shapes if all(frames == 1 for frames, _, _ in page[1]))
+
+
+class SquareText(ImageText):
+    """A model of texts whose patches are squares of one frame, `(patches, 3, 4, 4)`."""
+
+    def inputs(self, shape: Any) -> dict[str, Any]:
+        inputs = super().inputs(shape)
+        return {**inputs, "pixel_values": inputs["pixel_values"][:, :48].reshape(-1, 3, 4, 4)}
 
 
 @dataclass(frozen=True)
@@ -100,12 +148,29 @@ _EXPERTS = {
     # 5.0 wants it to be given.
     "pad_token_id": 0,
 }
+# Rows and columns take turns.
+_EQUAL_SIDES = {**_ROTARY, "mrope_section": [1, 1, 2]}
 WHOLE: Mapping[str, Whole] = {
     "qwen3_vl_moe": Whole("Qwen3VLMoeConfig", "Qwen3VLMoeForConditionalGeneration", {"head_dim": 8, **_EXPERTS}),
     "qwen3_5": Whole(
         "Qwen3_5Config", "Qwen3_5ForConditionalGeneration", {"head_dim": 8, "layer_types": ["full_attention"]}
     ),
+    "paddleocr_vl": Whole("PaddleOCRVLConfig", "PaddleOCRVLForConditionalGeneration", {"head_dim": 8}, SquareText),
     "glm4v": Whole("Glm4vConfig", "Glm4vForConditionalGeneration", {"head_dim": 8}, PictureText),
+    "ernie4_5_vl_moe": Whole(
+        "Ernie4_5_VLMoeConfig",
+        "Ernie4_5_VLMoeForConditionalGeneration",
+        {
+            "moe_num_experts": 4,
+            "moe_k": 2,
+            "moe_intermediate_size": [32, 16],
+            "moe_num_shared_experts": 1,
+            "mlp_layer_types": ["sparse"],
+            "rope_scaling": _EQUAL_SIDES,
+            "rope_parameters": _EQUAL_SIDES,
+        },
+        PictureText,
+    ),
 }
 
 

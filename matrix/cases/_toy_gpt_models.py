@@ -56,6 +56,16 @@ class SqueezingDecoder(GPTDecoder):
         return logits.squeeze(-1), cache
 
 
+class SteadiedDecoder(GPTDecoder):
+    """Adds a small number to what may be 0, as the norms of Muse Spark do."""
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, past_key_values: Cache
+    ) -> tuple[Tensor, Cache]:
+        logits, cache = super().forward(input_ids, attention_mask, position_ids, past_key_values)
+        return logits * 1e8 * (torch.relu(-logits.abs()) + 1e-8), cache
+
+
 class SubtractingDecoder(GPTDecoder):
     """Subtracts a mask of integers from a number, as ProphetNet does."""
 
@@ -102,6 +112,7 @@ DECODERS: Mapping[str, type[GPTDecoder]] = {
     "open": OpenDecoder,
     "squeezed": SqueezingDecoder,
     "stateful": StatefulDecoder,
+    "steadied": SteadiedDecoder,
     "subtracting": SubtractingDecoder,
     "checking": CheckingDecoder,
 }

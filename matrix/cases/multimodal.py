@@ -23,6 +23,7 @@ CASES = (
     _case("smolvlm", "SmolVLM", everywhere=True),
     _case("llava_pixtral", "LLaVA with Pixtral's tower, images of their own sizes"),
     _case("mistral3", "Mistral 3, images of their own sizes", slow_without=("mistral3-patch-merging",)),
+    _case("mistral_large4", "Mistral Large 4, images of their own sizes", slow_without=("mistral-large4-squares",)),
     _case("lighton_ocr", "LightOnOCR, images of their own sizes", slow_without=("lighton-ocr-patch-merging",)),
     _case("vipllava", "VipLLaVA"),
     _case("aya_vision", "Aya Vision, window 8"),

@@ -17,6 +17,10 @@ _COPIES = {
     "glm4v_moe": "GLM-4V-MoE",
     "glm_ocr": "GLM-OCR",
     "ernie4_5_vl_moe": "ERNIE 4.5 VL",
+    "paddleocr_vl": "PaddleOCR-VL",
+    "kimi_k25": "Kimi K2.5",
+    "muse_spark": "Muse Spark",
+    "muse_glimmer": "Muse Glimmer",
 }
 """Models with a vision tower like those of Qwen-VL."""
 
@@ -70,7 +74,7 @@ CASES = (
     *(_vision_encoder(name, title, _COPY_MODELS, "make_copy", name) for name, title in _COPIES.items()),
     *(
         _whole(name, _COPIES[name], f"{_COPY_MODELS}:make_whole_copy", name)
-        for name in ("qwen3_vl_moe", "qwen3_5", "glm4v")
+        for name in ("qwen3_vl_moe", "qwen3_5", "glm4v", "ernie4_5_vl_moe", "paddleocr_vl")
     ),
     Case(
         "qwen2_5_vl_generate",

@@ -26,6 +26,7 @@ CASES = (
     _variant("buffered", "with a buffer that is a parameter"),
     _variant("open", "that takes its cache through **kwargs"),
     _variant("squeezed", "that squeezes an axis that is not 1"),
+    _variant("steadied", "that adds a small number"),
     _variant("subtracting", "that subtracts integers from a number"),
     _variant("checking", "that checks the elements of a tensor"),
     Case("vmap_gpt", "tiny GPT, mask by vmap", call(f"{_MODELS}:make_tiny_gpt", "vmap")),

@@ -66,13 +66,13 @@ def _scanned(experts: Any, states: Any, chosen: Any, shares: Any) -> Any:
     """
     from torch._higher_order_ops.scan import scan
 
-    states, shares = states.detach(), shares.detach()
+    states, shares, norm = states.detach(), shares.detach(), _norm(experts)
     total = torch.zeros_like(states, dtype=torch.promote_types(states.dtype, torch.float32))
 
     def step(total: Any, expert: tuple[Any, ...]) -> tuple[Any, Any]:
         share, weights = expert[0], dict(zip(names, expert[1:], strict=True))
         tokens = share.nonzero().squeeze(1)
-        made = _made(experts, weights, states.index_select(0, tokens)) * share.index_select(0, tokens)[:, None]
+        made = norm(_made(experts, weights, states.index_select(0, tokens))) * share.index_select(0, tokens)[:, None]
         return total.index_add(0, tokens, made.to(total.dtype)), tokens.new_zeros(1)
 
     parameters = _parameters(experts)
@@ -104,8 +104,16 @@ def _made(experts: Any, weights: dict[str, Any], rows: Any) -> Any:
     has_gate = getattr(experts, "has_gate", True)
     first = _linear(experts, weights, "gate_up_proj" if has_gate else "up_proj", rows)
     inner = experts._apply_gate(first) if has_gate else experts.act_fn(first)
-    made = _linear(experts, weights, "down_proj", inner)
-    return experts.post_expert_norm(made) if getattr(experts, "has_post_expert_norm", False) else made
+    return _linear(experts, weights, "down_proj", inner)
+
+
+def _norm(experts: Any) -> Callable[[Any], Any]:
+    """Return what is done with the results of each expert; its weights are no parameters, as `scan` takes none."""
+    if not getattr(experts, "has_post_expert_norm", False):
+        return lambda made: made
+    norm = experts.post_expert_norm
+    weights = {name: weight.detach() for name, weight in norm.named_parameters()}
+    return lambda made: torch.func.functional_call(norm, weights, (made,))
 
 
 def _linear(experts: Any, weights: dict[str, Any], name: str, rows: Any) -> Any:

@@ -13,7 +13,7 @@ class OnePart(TorchFunctionMode):  # type: ignore[misc]  # torch has no types fo
     """Split features into one part: all of them but the last, of the image that `append_padding_image` adds."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.split and _is_unknown(args[1]):
+        if func in (torch.split, torch.Tensor.split) and _is_unknown(args[1]):
             return (args[0][:-1],)
         if func is torch.Tensor.prod and args[1:] == (-1,):
             # What is split by is a list of as many numbers as there are images; it is not looked at.
@@ -28,17 +28,28 @@ def _is_unknown(sizes: Any) -> bool:
     return isinstance(sizes, list) and [size for size in sizes if type(size) is int] == [_UNKNOWN]
 
 
+_MERGE = ("merge_size", "merge_kernel_size", "spatial_merge_size")
+"""What vision encoders, or their configurations, call how many rows of patches are merged."""
+
+
+def merged_rows(tower: Any) -> int:
+    """Return how many rows, and columns, of patches a vision encoder merges."""
+    found = (getattr(owner, name, None) for owner in (tower, tower.config) for name in _MERGE)
+    rows = next(value for value in found if value is not None)
+    return int(rows if isinstance(rows, int) else rows[0])
+
+
 def append_padding_image(rows: Any, sizes: Any, merge: int) -> tuple[Any, Any]:
     """Add the smallest image that there is; without rows, the other images have the size 0.
 
     Args:
-        rows: patches, `(patches, values)`.
+        rows: patches, `(patches, ...)`.
         sizes: frames, rows and columns of each image, `(images, 3)`, int64.
         merge: how many rows, and columns, are merged.
     """
     has_rows = torch.full((), rows.shape[0], dtype=sizes.dtype, device=sizes.device).clamp(max=1)
     one = torch.tensor([[1, merge, merge]], dtype=sizes.dtype, device=sizes.device)
-    blank = rows.new_zeros((merge * merge, rows.shape[1]))
+    blank = rows.new_zeros((merge * merge, *rows.shape[1:]))
     return torch.cat([rows, blank]), torch.cat([sizes * has_rows, one])
 
 

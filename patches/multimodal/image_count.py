@@ -22,12 +22,12 @@ def patch_get_media_features(original: Callable[..., Any]) -> Callable[..., Any]
     """Make `get_image_features` or `get_video_features` take any number of images while it is traced."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
-    from ._blank_image import OnePart, append_padding_image, drop_padding_features
+    from ._blank_image import OnePart, append_padding_image, drop_padding_features, merged_rows
 
     def method(self: Any, rows: Any, sizes: Any, *args: Any, **kwargs: Any) -> Any:
         if sizes is None or not is_traced(rows):
             return original(self, rows, sizes, *args, **kwargs)
-        side = getattr(self, tower).spatial_merge_size
+        side = merged_rows(getattr(self, tower))
         with OnePart():
             found = original(self, *append_padding_image(rows, sizes, side), *args, **kwargs)
         return drop_padding_features(found)
@@ -47,7 +47,7 @@ def patch_get_media_features(original: Callable[..., Any]) -> Callable[..., Any]
     return made if is_alike else Unchanged("it has other arguments, or another tower, than the method that was copied")
 
 
-_TOWERS = ("visual", "vision_model")
+_TOWERS = ("visual", "vision_model", "vision_tower")
 """What vision encoders are called that know how many patches are merged."""
 
 _NAMES = ("get_image_features", "get_video_features")

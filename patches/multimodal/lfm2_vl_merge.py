@@ -3,6 +3,7 @@
 Symptom: `Could not guard on data-dependent expression`, in `get_image_features`.
 Cause: a loop over images cuts each to its number of patches, gives it its own height and width, and projects it alone.
 What is done: while it is traced, the patches of all images are picked at once, and so are the squares to be projected.
+Sizes that come without images do not count: `generate` goes on passing them.
 Can go: when upstream computes the squares from the tensor of sizes.
 """
 
@@ -24,15 +25,19 @@ def patch_lfm2_get_image_features(original: Callable[..., Any]) -> Callable[...,
         pixels = given["pixel_values"]
         if not is_traced(pixels):
             return original(self, *args, **kwargs)
-        names = "spatial_shapes", "pixel_attention_mask"
-        sizes, mask = (given[name] for name in names)
-        # `generate` goes on passing sizes where there are no images any more.
-        sizes = sizes.narrow(0, 0, pixels.shape[0])
+        sizes, mask = (_of_images(given[name], pixels) for name in ("spatial_shapes", "pixel_attention_mask"))
         output = self.vision_tower(pixel_values=pixels, spatial_shapes=sizes, pixel_attention_mask=mask)
         output.pooler_output = [_projected(self.multi_modal_projector, output.last_hidden_state[mask.bool()], sizes)]
         return output
 
     return get_image_features
+
+
+def _of_images(rows: Any, pixels: Any) -> Any:
+    """Return the rows that have images: `generate` goes on passing sizes and masks without them."""
+    import torch
+
+    return rows.index_select(0, torch.arange(pixels.shape[0], device=rows.device))
 
 
 def _projected(projector: Any, patches: Any, sizes: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a module holds beside its tensors' values: attributes, and tables of its own. Both can be given back."""
+"""What a module and its helpers hold beside tensors' values: attributes and tables. Both can be given back."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _TABLES = (dict, OrderedDict, set)
 """What a module keeps parameters, buffers, modules and hooks in, and models their own tables."""
 
 _State = tuple[Any, dict[str, Any], dict[str, Any]]
-"""A module, its attributes, and what its tables hold."""
+"""A module or a helper of one, its attributes, and what its tables hold."""
 
 _Left = list[list[_State]]
 """What models had before tries that failed."""
@@ -63,7 +63,15 @@ def preserved(model: Any) -> Iterator[None]:
 
 
 def _states(model: Any) -> list[_State]:
-    return [(module, dict(module.__dict__), _tables(module)) for module in getattr(model, "modules", list)()]
+    modules = list(getattr(model, "modules", list)())
+    return [(owner, dict(owner.__dict__), _tables(owner)) for owner in [*modules, *_helpers(modules)]]
+
+
+def _helpers(modules: list[Any]) -> list[Any]:
+    """Return the plain objects that modules hold and whose classes are beside their own: these keep tensors, too."""
+    held = [(module, value) for module in modules for value in vars(module).values() if hasattr(value, "__dict__")]
+    found = {id(value): value for module, value in held if type(value).__module__ == type(module).__module__}
+    return list(found.values())
 
 
 def _give_back_all(states: list[_State]) -> None:

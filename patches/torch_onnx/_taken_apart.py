@@ -1,5 +1,6 @@
-"""Operators that ONNX lacks, as operators that it has: the functions that torch takes them apart with."""
+"""Operators that ONNX lacks, or onnxscript gets wrong, as others: the functions that torch takes them apart with."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,11 @@ def table() -> dict[Any, Callable[..., Any]]:
         aten.searchsorted.Tensor: _searchsorted,
         aten.searchsorted.Scalar: _searchsorted_of_a_number,
     }
+
+
+def corrections() -> dict[Any, Callable[..., Any]]:
+    """Return a function for each operator that onnxscript translates, but not for every call."""
+    return {torch.ops.aten.group_norm.default: _group_norm}
 
 
 def _steps(length: Any) -> int:
@@ -91,3 +97,17 @@ def _searchsorted(
 
 def _searchsorted_of_a_number(sequence: Any, value: Any, **options: Any) -> Any:
     return _searchsorted(sequence, torch.full((), value, device=sequence.device), **options)
+
+
+def _group_norm(
+    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, _cudnn_enabled: bool = True
+) -> Any:
+    """Return `(rows, channels, ...)` with each group of channels normalized, for any number of rows, 0 included."""
+    rows, channels, *places = x.shape
+    # Without rows a size of -1 cannot be inferred, which is what onnxscript has here.
+    parts = x.reshape(rows, groups, channels // groups * math.prod(places))
+    # The function of `torch.nn.functional` asks whether a group has more than one element.
+    found = torch.instance_norm(parts, None, None, None, None, True, 0.0, eps, False).reshape(x.shape)
+    weight, bias = (None if item is None else item.reshape(-1, *(1 for _ in places)) for item in (weight, bias))
+    found = found if weight is None else found * weight
+    return found if bias is None else found + bias

@@ -1,7 +1,10 @@
-"""Running extremes and searches in sorted sequences have no operator in ONNX.
+"""Running extremes and searches in sorted sequences have no operator in ONNX, and group normalization none for 0 rows.
 
 Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes.
-Cause: neither ONNX nor onnxscript has them, and torch has no decomposition.
+With group normalization a file stops in a call without images: `cannot be reshaped to the requested shape. Input
+shape:{0,32,...}, requested shape:{0,32,-1}`, in the tokenizers of images of Chameleon and Emu3.
+Cause: neither ONNX nor onnxscript has them, and torch has no decomposition. `aten_group_norm` of onnxscript has the
+number of elements of a group inferred, which nothing can be inferred from where there is no row.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Both
 cost some 31 times their elements where the length is dynamic, and not its square.
 Can go: when torch or onnxscript has them.
@@ -15,12 +18,12 @@ from exportcompat.registry import PatchingSpec
 
 def patch_decomposition_table(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `create_onnx_friendly_decomposition_table`, made to know the operators that ONNX lacks."""
-    from ._taken_apart import table
+    from ._taken_apart import corrections, table
 
     def create_onnx_friendly_decomposition_table(onnx_registered_ops: Any) -> dict[Any, Any]:
         ours = {operator: made for operator, made in table().items() if operator not in onnx_registered_ops}
         found: dict[Any, Any] = original(onnx_registered_ops)
-        return {**ours, **found}
+        return {**ours, **found, **corrections()}
 
     return create_onnx_friendly_decomposition_table
 

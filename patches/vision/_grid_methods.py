@@ -123,6 +123,33 @@ def _corners(count: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"bilinear_indices": indices, "bilinear_weights": weights}
 
 
+def _of_frames(count: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of the frame of each patch of a video, from 1 on, and 0 for those of images."""
+    sizes = given["grid_thw"]
+    places = find_patch_coordinates(sizes, count)
+    return {"frame_index": torch.where(sizes[places.image, 0] == 1, 0, places.frame + 1)}
+
+
+def _averaged_frames(count: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where each patch goes if the frames of a video become one, its share of it, and how many merged ones."""
+    sizes, height, width = given["grid_thw"], given["kernel_height"], given["kernel_width"]
+    places, cells = find_patch_coordinates(sizes, count), sizes[:, 1] // height * (sizes[:, 2] // width)
+    before = (cells.cumsum(0) - cells)[places.image]
+    cell = before + places.row // height * (places.width // width) + places.column // width
+    inside = places.row % height * width + places.column % width
+    # Not with `item`, which has another answer while the images of a model are traced.
+    number = torch.ops.aten._local_scalar_dense(cells.sum())
+    torch._check(number >= 1)
+    return {"temporal_merge_index": (cell * height * width + inside, 1 / sizes[places.image, 0].float(), number)}
+
+
+def _shuffled(count: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the order of patches, row by row in each frame, in which those that are merged follow each other."""
+    places = find_patch_coordinates(given["grid_thw"], count, given["merge_size"])
+    first = torch.arange(count, device=places.rank.device) - places.rank
+    return {"pixel_shuffle_index": first + places.row * places.width + places.column}
+
+
 def _interpolation(original: Callable[..., Any]) -> Callable[..., Any]:
     def function(grid_thw: Any, *args: Any, **kwargs: Any) -> Any:
         count = patch_count()
@@ -179,4 +206,7 @@ _FACTORIES: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any] | Unc
     "get_vision_window_index": _function(_window_index),
     "get_vision_bilinear_indices_and_weights": _function(_corners),
     "get_vision_interpolation_indices_and_weights": _interpolation,
+    "get_vision_frame_index": _function(_of_frames),
+    "get_vision_temporal_merge_index": _function(_averaged_frames),
+    "get_vision_pixel_shuffle_index": _function(_shuffled),
 }

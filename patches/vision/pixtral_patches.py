@@ -1,6 +1,6 @@
 """Pixtral's tower cuts each image to its size, in loops over images.
 
-Symptom: `Could not guard on data-dependent expression u1*u3 + u5*u7 > 1`: Mistral 3, LightOnOCR,
+Symptom: `Could not guard on data-dependent expression u1*u3 + u5*u7 > 1`: Mistral 3 and Large 4, LightOnOCR,
 LLaVA with Pixtral's tower.
 Cause: the tower makes a list of what is left of each image, of its positions and of the blocks of its mask; Mistral 3
 and LightOnOCR take the features apart by image again, to merge those of a square.
@@ -42,4 +42,5 @@ SPECS = (
     ),
     _merger("mistral3", "Mistral3", ">=4.50"),
     _merger("lighton_ocr", "LightOnOcr", ">=5.0"),
+    _merger("mistral_large4", "MistralLarge4", ">=5.24"),
 )

@@ -95,6 +95,16 @@ def test_every_form_at_sizes_that_the_export_did_not_see(tmp_path: Path, flags: 
 
 
 @pytest.mark.filterwarnings("ignore::exportcompat.registry.DriftWarning")
+def test_results_of_experts_are_normalized_by_learnt_weights(tmp_path: Path) -> None:
+    module = experts(4)
+    module.has_post_expert_norm, module.post_expert_norm = True, torch.nn.LayerNorm(16)
+    torch.nn.init.normal_(module.post_expert_norm.weight)
+    session = exported(module, tmp_path / "experts.onnx")
+    for tokens in (1, 2, 64):
+        assert difference(module, session, routed(tokens, 4)) < 1e-5, tokens
+
+
+@pytest.mark.filterwarnings("ignore::exportcompat.registry.DriftWarning")
 def test_half_precision_is_summed_in_float32(tmp_path: Path) -> None:
     module = experts(4).half()
     session = exported(module, tmp_path / "experts.onnx", torch.float16)

@@ -10,7 +10,7 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 
 from torch.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
 
-from exportcompat import apply_patches
+from exportcompat import InputObserver, apply_patches
 from exportcompat.matrix.cases._catalogue import find_case
 
 STATES = ["0.conv_state", "0.recurrent_state"]
@@ -72,3 +72,14 @@ def test_leaves_are_named_by_layer(name: str) -> None:
     with apply_patches():
         found = [path[0].key for path, _ in tree_flatten_with_path(cache)[0]]
     assert found == LEAVES[name]
+
+
+@pytest.mark.skipif("qwen3_next" not in EXISTING, reason="transformers has no Qwen3-Next")
+def test_states_have_as_many_rows_as_there_are_texts() -> None:
+    """The first call has no states, so nothing but their place says so."""
+    decoder = find_case("qwen3_next").decoder()
+    observer = InputObserver()
+    with apply_patches(), observer(decoder.model, store_n_calls=3):
+        decoder.model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=4, do_sample=False, pad_token_id=0)
+    shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    assert [axes[0] for axes in shapes[decoder.past_argument]] == ["batch"] * 4

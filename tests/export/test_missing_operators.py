@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="an export needs torch")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import apply_patches, plan
-from exportcompat.patches.torch_onnx._taken_apart import _running, _searchsorted
+from exportcompat.patches.torch_onnx._taken_apart import _group_norm, _running, _searchsorted
 
 Module: Any = torch.nn.Module
 NAN = float("nan")
@@ -43,6 +43,15 @@ def test_places_in_a_sorted_sequence(length: int, right: bool) -> None:
     assert torch.equal(found, wanted) and found.dtype == torch.int32
 
 
+@pytest.mark.parametrize("is_scaled", [True, False])
+@pytest.mark.parametrize("shape", [(2, 12, 5), (1, 12, 3, 4), (0, 12, 3, 4)])
+def test_groups_of_channels_are_normalized(shape: tuple[int, ...], is_scaled: bool) -> None:
+    norm, x = torch.nn.GroupNorm(4, 12, affine=is_scaled), torch.randn(shape)
+    for parameter in norm.parameters():
+        torch.nn.init.normal_(parameter)
+    torch.testing.assert_close(_group_norm(x, 4, norm.weight, norm.bias, norm.eps), norm(x))
+
+
 class Ranked(Module):  # type: ignore[misc,unused-ignore]
     """All of them, on `(batch, length)` numbers."""
 
@@ -53,10 +62,13 @@ class Ranked(Module):  # type: ignore[misc,unused-ignore]
         return largest + 2 * place + 3 * low + 5 * spots + torch.isin(x, torch.arange(-2.0, 40.0)) * 7
 
 
-@pytest.mark.skipif(
+needs_the_spec = pytest.mark.skipif(
     not any(item.spec.id == "torch-onnx-missing-operators" and item.applies for item in plan()),
     reason="the spec is for torch 2.13 and later",
 )
+
+
+@needs_the_spec
 def test_a_file_has_them_at_any_length(tmp_path: Path) -> None:
     path, axes = tmp_path / "model.onnx", ({0: "batch", 1: "length"},)
     with apply_patches(on_assumption="error"):
@@ -65,3 +77,15 @@ def test_a_file_has_them_at_any_length(tmp_path: Path) -> None:
     for shape in ((3, 7), (1, 1), (2, 130)):
         (found,) = session.run(None, {"x": rows(*shape).numpy()})
         assert torch.equal(torch.from_numpy(found), Ranked()(rows(*shape)))
+
+
+@needs_the_spec
+def test_a_file_normalizes_groups_of_no_images(tmp_path: Path) -> None:
+    path, norm = tmp_path / "model.onnx", torch.nn.GroupNorm(4, 8).eval()
+    axes = ({0: "images", 2: "height", 3: "width"},)
+    with apply_patches(on_assumption="error"):
+        torch.onnx.export(norm, (rows(3, 8, 4, 6),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for shape in ((3, 8, 4, 6), (0, 8, 4, 6), (1, 8, 3, 5)):
+        (found,) = session.run(None, {session.get_inputs()[0].name: rows(*shape).numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), norm(rows(*shape)), atol=1e-5, rtol=0)

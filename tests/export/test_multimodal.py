@@ -18,6 +18,7 @@ from exportcompat._observer._text_only_decoder import TextOnlyDecoder
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.patches.multimodal._feature_merge import patch_feature_merge, placed
+from exportcompat.patches.multimodal.lfm2_vl_merge import _of_images
 from exportcompat.patches.toolkit.wrapping import changed
 
 STORED = 3
@@ -169,3 +170,24 @@ def test_a_mask_of_sounds_that_is_passed_on_without_them_is_left_out(name: str, 
     assert set(without_passed_on({"input_features": sounds, name: mask}, [first])) == {"input_features", name}
     assert (name in without_passed_on({name: mask}, [first])) == is_kept
     assert name in without_passed_on({name: mask}, []) and name in without_passed_on({name: 2 * mask}, [first])
+
+
+def test_sizes_of_images_that_do_not_come_do_not_count() -> None:
+    """`generate` goes on passing them after the first call of LFM2-VL."""
+
+    class Sizes(Module):  # type: ignore[misc]
+        def forward(self, pixels: Any, sizes: Any) -> Any:
+            return _of_images(sizes, pixels)
+
+    images = {0: torch.export.Dim("images", min=0, max=8)}, {0: torch.export.Dim("sizes", min=0, max=8)}
+    program = torch.export.export(Sizes(), (torch.ones(2, 3), torch.ones(2, 2)), dynamic_shapes=images)
+    assert program.module()(torch.zeros(0, 3), torch.ones(3, 2)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_positions_of_a_text_alone_are_of_the_type_that_was_observed(dtype: Any) -> None:
+    """Those of Qwen3-Omni are fractions of a second."""
+    decoder = TextOnlyDecoder.__new__(TextOnlyDecoder)
+    decoder._aligned = SimpleNamespace(donors={"position_ids": torch.zeros(3, 1, 2, dtype=dtype)})  # type: ignore[assignment]
+    found = decoder._positions({"position_ids": torch.arange(2)[None]})["position_ids"]
+    assert (found.dtype, found.tolist()) == (dtype, [[[0, 1]]] * 3)

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="modules are torch's")
 
 from torch import nn
 
+from exportcompat import apply_patches
 from exportcompat.patches.toolkit.module_state import kept_for_next_try, kept_through
 
 
@@ -68,3 +69,30 @@ def test_a_capture_that_succeeds_leaves_nothing_for_what_follows() -> None:
         with kept_for_next_try(model):
             model.store()
         assert held(model) == before
+
+
+class Table:
+    """A plain object that a module has, which keeps what was asked for."""
+
+    def rows(self) -> Any:
+        if not hasattr(self, "kept"):
+            self.kept = torch.arange(3)
+        return self.kept
+
+
+class Looking(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Looks up numbers in a table that is made when it is first asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = Table()
+
+    def forward(self, x: Any) -> Any:
+        return x + self.table.rows()
+
+
+def test_what_a_module_holds_keeps_no_tensor_of_a_capture() -> None:
+    model = Looking()
+    with apply_patches():
+        torch.export.export(model, (torch.ones(2, 3),), strict=False)
+    assert not vars(model.table)

@@ -116,6 +116,9 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     rank = aligned.donors[path].dim()
     if aligned.argument(path) == _MEMORIES and rank == 3:
         return {0: MEMORY, 1: BATCH}
+    if aligned.argument(path) == aligned.cache and rank > 1:
+        # A state is in no first call, which hides that its first axis is the batch.
+        return {0: BATCH}
     # A decoder of sounds has several tokens for each step; else the second of three axes is a choice.
     has_codes = aligned.is_decoder and (path, rank) == ("input_ids", 3)
     roles = _ROLES.get((path, 2 if has_codes else rank), {})

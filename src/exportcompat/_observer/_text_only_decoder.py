@@ -76,7 +76,8 @@ class TextOnlyDecoder(OnnxDecoder):
         if donor is None or donor.dim() != 3 or _POSITIONS not in inputs:
             return {}
         # Multimodal rotary positions have an axis of kinds (time, height, width) before the batch.
-        return {_POSITIONS: inputs[_POSITIONS].expand(donor.shape[0], -1, -1)}
+        # Some, such as those of Qwen3-Omni, are fractions of a second, and a file takes what was observed.
+        return {_POSITIONS: inputs[_POSITIONS].expand(donor.shape[0], -1, -1).to(donor.dtype)}
 
 
 def placeholders(config: Any) -> list[int]:
