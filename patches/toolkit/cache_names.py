@@ -3,17 +3,21 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-STATE = "state"
-"""RWKV's: a list of tensors, `(batch, channels, layers)` each, in every release."""
+CACHES = ("cache", "past_key_values", "cache_params", "past_key_value")
+"""From 5.24 on it is `cache`. Before, Mamba's models had the third name, and layers to 4.55 the last."""
 
-CACHES = ("cache", "past_key_values", "cache_params", "past_key_value", STATE)
-"""From 5.24 on it is `cache`. Before, Mamba's models had the third name, and layers to 4.55 the fourth."""
+STATE = "state"
+"""RWKV's cache, in every release: a list of tensors, `(batch, channels, layers)` each. Models of sounds and others have
+arguments of this name that are no caches of a text."""
+
+_TOKENS = "input_ids"
 
 
 def cache_name(names: Iterable[str]) -> str:
     """Return the name of a cache among those of parameters or of results; empty if there is none."""
     known = set(names)
-    return next((name for name in CACHES if name in known), "")
+    found = next((name for name in CACHES if name in known), "")
+    return found or (STATE if {STATE, _TOKENS} <= known else "")
 
 
 def cache_of(given: Mapping[str, Any]) -> Any:

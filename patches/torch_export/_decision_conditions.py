@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from exportcompat.patches.toolkit.cache_names import CACHES, STATE
+from exportcompat.patches.toolkit.cache_names import CACHES
 from exportcompat.patches.toolkit.decisions import Capture, Decision
 from exportcompat.registry import Assumption
 
@@ -38,8 +38,7 @@ class Axis:
     @property
     def is_past(self) -> bool:
         """Whether it is the length of a cache, `(batch, heads, past, head_dim)`, which may be empty."""
-        # That of RWKV has no length, and other inputs have names that begin like it.
-        return self.owner.startswith(CACHES) and not self.owner.startswith(STATE) and self.number > 0
+        return self.owner.startswith(CACHES) and self.number > 0
 
 
 def axes_of(program: Any, names: Mapping[str, Mapping[int, str]] | None = None) -> dict[str, Axis]:

@@ -32,7 +32,7 @@ SPECS = (
         id="torch-onnx-small-constants",
         targets=("onnxscript.rewriter._matcher:SimplePatternMatcher._match_constant",),
         replacement=f"{__name__}:patch_match_constant",
-        requires=("torch>=2.13", "onnxscript>=0.7.2"),
+        requires=("torch>=2.6", "onnxscript>=0.5.7"),
         reason="The optimizer takes 1e-8 for 0 and drops what is added to a variance: NaN for padded texts.",
         upstream=("https://github.com/microsoft/onnxscript/blob/main/onnxscript/rewriter/_matcher.py",),
         proofs=("steadied_gpt",),

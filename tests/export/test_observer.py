@@ -418,6 +418,18 @@ def test_a_cache_that_is_written_and_not_returned_is_refused(
     assert "generate=False" in str(caught.value) and list(tmp_path.iterdir()) == []
 
 
+def test_a_state_without_a_text_is_no_cache() -> None:
+    """Models that find voices in a sound have an argument of this name, too."""
+
+    class Voices(Module):
+        def forward(self, x: Any, state: Any) -> Any:
+            return {"y": x.sum(1), "state": state + 1}
+
+    calls = [{"x": torch.ones(batch, 3), "state": torch.zeros(2, batch, 4)} for batch in (1, 2)]
+    observer = observed(Voices(), *((call["x"], call["state"]) for call in calls))
+    assert observer.interface() == (["x", "state"], ["y", "output_state"])
+
+
 class Summing(Module):
     """Adds its tokens to a cache, and is given the whole text again, or takes one token alone behind a past."""
 
