@@ -218,3 +218,33 @@ def test_sounds_are_as_the_nested_configuration_says(
     (made,) = sound(Listener(**parts))
     assert tuple(made["input_features"].shape) == shape
     assert tuple(made["input_features_mask"].shape) == (2, frames)
+
+
+class Placed(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes from importorskip.
+    """Counts positions from `first` on where it is given none."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self.first = first
+
+    def forward(self, input_ids: Any, position_ids: Any = None, past_key_values: Any = None) -> Any:
+        past = past_key_values["key"]
+        if position_ids is None:
+            position_ids = torch.arange(input_ids.shape[1])[None] + past.shape[2] + self.first
+        keys = torch.cat([past, position_ids.expand_as(input_ids)[:, None, :, None].float()], 2)
+        return {"logits": (input_ids + 10.0 * position_ids)[..., None], "past_key_values": {"key": keys}}
+
+
+@pytest.mark.parametrize(("first", "names"), [(0, ["input_ids", "position_ids"]), (2, ["input_ids"])])
+def test_positions_of_an_interface_are_those_that_the_model_assumes(first: int, names: list[str]) -> None:
+    """Kosmos-2.5 counts from its token for padding on, and `generate` leaves that to it."""
+    model, observer = Placed(first), InputObserver()
+    with observer(model):
+        cache = {"key": torch.zeros(2, 1, 0, 1)}
+        for length in (4, 1, 1):
+            cache = model(torch.ones(2, length, dtype=torch.int64), past_key_values=cache)["past_key_values"]
+    assert observer.interface()[0] == [*names, "past_key_values.key"]
+    later = InputObserver()
+    with later(model):
+        model(torch.ones(2, 1, dtype=torch.int64), past_key_values={"key": torch.zeros(2, 1, 5, 1)})
+    assert "position_ids" in later.interface()[0]

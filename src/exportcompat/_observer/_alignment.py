@@ -1,6 +1,6 @@
 """Put the observed calls side by side: the same arguments in each, and what a call did not have."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, Signature
 from itertools import pairwise
@@ -77,7 +77,14 @@ def is_pairs(paths: list[str]) -> bool:
     return bool(paths) and all(path.rpartition(".")[2] in ("0", "1") for path in paths)
 
 
-def align(records: list[Record], signature: Signature, missing: Mapping[str, Any], *, is_pair: bool = False) -> Aligned:
+def align(
+    records: list[Record],
+    signature: Signature,
+    missing: Mapping[str, Any],
+    *,
+    is_pair: bool = False,
+    own: Collection[str] = (),
+) -> Aligned:
     """Put `records` side by side.
 
     Args:
@@ -85,6 +92,7 @@ def align(records: list[Record], signature: Signature, missing: Mapping[str, Any
         signature: of the method.
         missing: values for arguments that some calls do not have.
         is_pair: the calls are those of a `TextDecoder`.
+        own: arguments that a decoder's interface has, and that the model makes better itself.
 
     Raises:
         ExportCompatError: there is none; constants, ranks or structures differ; a missing argument has a name that the
@@ -105,7 +113,7 @@ def align(records: list[Record], signature: Signature, missing: Mapping[str, Any
     calls = [_without_sizes(_tensors(part, missing), trees) for part in inputs]
     if is_decoder:
         _check_new_tokens(calls, trees)
-        trees = {**trees, **_completed(calls, trees, signature)}
+        trees = {**trees, **_completed(calls, trees, [name for name in signature.parameters if name not in own])}
     trees = {name: trees[name] for name in _ordered(trees, signature)}
     donors = _representatives([*calls, *(record.outputs.tensors for record in records)], trees)
     outputs = max((record.outputs.trees[""] for record in records), key=_size)
@@ -232,8 +240,8 @@ def _check_new_tokens(calls: list[dict[str, Any]], trees: Mapping[str, Tree]) ->
             )
 
 
-def _completed(calls: list[dict[str, Any]], trees: Mapping[str, Tree], signature: Signature) -> dict[str, Tree]:
-    """Give every call the mask and the positions that a decoder's interface has, where the method takes them.
+def _completed(calls: list[dict[str, Any]], trees: Mapping[str, Tree], taken: Collection[str]) -> dict[str, Tree]:
+    """Give every call the mask and the positions that a decoder's interface has, where they are among those `taken`.
 
     transformers leaves out a mask without padding from 5.x on, and older releases leave out positions: what is filled
     in is what the model assumes then.
@@ -247,9 +255,9 @@ def _completed(calls: list[dict[str, Any]], trees: Mapping[str, Tree], signature
         made = {"dtype": torch.int64, "device": tokens.device}
         positions = torch.arange(past, past + new, **made).expand(batch, new).contiguous()
         for name, value in (("attention_mask", torch.ones(batch, past + new, **made)), ("position_ids", positions)):
-            if name in signature.parameters:
+            if name in taken:
                 call.setdefault(name, value)
-    return {name: Tree(name) for name in ("attention_mask", "position_ids") if name in signature.parameters}
+    return {name: Tree(name) for name in ("attention_mask", "position_ids") if name in taken}
 
 
 def _ordered(trees: Iterable[str], signature: Signature) -> list[str]:

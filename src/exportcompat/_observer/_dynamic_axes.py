@@ -32,6 +32,8 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("decoder_attention_mask", 2): {0: BATCH, 1: "decoder_sequence"},
     ("token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
     ("mm_token_type_ids", 2): {0: BATCH, 1: SEQUENCE},
+    # Kosmos-2.5: which tokens are places of an image.
+    ("image_embeds_position_mask", 2): {0: BATCH, 1: SEQUENCE},
     # A row for each image, and not for each text, although `generate` passes some of them with every call.
     **{(name, 2): {0: f"{name}_0"} for name in _SIZES},
     # XLNet: who sees whom, and whose next token is wanted.
@@ -121,7 +123,9 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
         return {0: BATCH}
     # A decoder of sounds has several tokens for each step; else the second of three axes is a choice.
     has_codes = aligned.is_decoder and (path, rank) == ("input_ids", 3)
-    roles = _ROLES.get((path, 2 if has_codes else rank), {})
+    # The vision encoder of SigLIP 2 itself has a row of sizes for each row.
+    is_own = path == "spatial_shapes" and not aligned.is_decoder
+    roles = {} if is_own else _ROLES.get((path, 2 if has_codes else rank), {})
     # Without a cache there is nothing before the sequence.
     alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
     return roles if aligned.is_decoder else {axis: alone.get(role, role) for axis, role in roles.items()}

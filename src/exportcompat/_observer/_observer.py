@@ -24,6 +24,7 @@ from ._embedded_tokens import embedded
 from ._growing_cache import dynamic_cache
 from ._inner_model import inner_model
 from ._named_cache import named_cache
+from ._own_positions import POSITIONS, has_own_positions
 from ._passed_on import without_passed_on
 from ._progress import Tell, telling
 from ._record import (
@@ -78,6 +79,7 @@ class InputObserver:
         # Until it is said which arguments have one, a sample must do for a batch in any of them.
         self._batch: Collection[str] | bool | None = True
         self._sampled: dict[str, Any] = {}
+        self._own_positions: bool | None = None
 
     def __len__(self) -> int:
         """Return the number of stored calls."""
@@ -351,8 +353,17 @@ class InputObserver:
 
     def _aligned(self) -> tuple[Aligned, Axes]:
         records = embedded(self._records, self._model)
-        aligned = align(records, self._signature, self._missing, is_pair=_part(self._model) is not None)
+        is_pair = _part(self._model) is not None
+        own = () if is_pair or not self._has_own_positions() else (POSITIONS,)
+        aligned = align(records, self._signature, self._missing, is_pair=is_pair, own=own)
         return aligned, name_axes(aligned, self._batch)
+
+    def _has_own_positions(self) -> bool:
+        """Say whether the model makes positions itself that are not those of a decoder's interface."""
+        if self._own_positions is None and self._records:
+            first = self._records[0]
+            self._own_positions = has_own_positions(self._model, self._method, self._signature, first)
+        return bool(self._own_positions)
 
     def _variable(self, kind: Any) -> list[str]:
         return names_of(self._signature, kind)
