@@ -14,6 +14,7 @@ pytest.importorskip("onnxruntime", reason="the files are run")
 
 from exportcompat import ExportCompatError, InputObserver, TextDecoder, apply_patches, export
 from exportcompat._encoder_decoder._encoder_mask import encoder_attention_mask
+from exportcompat._observer import observe_encoder_decoder
 from exportcompat._verification._onnx_decoder import OnnxDecoder
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat._verification._schedules import _tokens, decoder_schedules
@@ -221,14 +222,17 @@ def florence() -> Any:
 
 @pytest.mark.skipif(not hasattr(transformers, "Florence2Config"), reason="transformers has it from 4.56 on")
 def test_an_encoder_that_is_given_embeddings_takes_text_and_images(tmp_path: Path) -> None:
-    made = florence()
+    model = florence()
     images = torch.randn(1, 3, 64, 64)
     tokens = torch.cat([torch.full((1, 17), 59), torch.arange(3, 9)[None]], 1)
     given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "pixel_values": images}
-    result = export(made, given, tmp_path)
+    with apply_patches():
+        encoder, observer = observe_encoder_decoder(model, given)["encoder"]
+    result = export(encoder, observer, tmp_path / "encoder_model.onnx")
     assert result.discrepancies is not None and result.discrepancies.success, str(result.discrepancies)
-    encoder = OnnxFile(tmp_path / "encoder_model.onnx")
-    assert encoder.inputs["input_ids"] == ["batch", "sequence"] and "pixel_values" in encoder.inputs
+    file = OnnxFile(tmp_path / "encoder_model.onnx")
+    assert file.inputs["input_ids"] == ["batch", "sequence"] and "pixel_values" in file.inputs
+    assert not TextDecoder(model)._has_tuples
 
 
 class Codes(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes from importorskip.

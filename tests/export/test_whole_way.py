@@ -48,6 +48,8 @@ def test_without_patches_export_applies_none() -> None:
 
 
 def test_each_has_the_models_of_the_case_that_it_stands_for() -> None:
-    whole = [case for case in CASES.values() if case.write]
-    assert len(whole) > 5
-    assert all(case.make is CASES[case.name.removesuffix("_export")].make for case in whole)
+    # Some models have no other case: RWKV and XLNet have no interface of a decoder that one could bring.
+    names = {case.name: case.name.removesuffix("_export") for case in CASES.values() if case.write}
+    twice = {name: other for name, other in names.items() if other in CASES}
+    assert len(twice) > 5 and len(names) - len(twice) <= 4
+    assert all(CASES[name].make is CASES[other].make for name, other in twice.items())
