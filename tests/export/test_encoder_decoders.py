@@ -257,3 +257,10 @@ def test_a_decoder_of_sounds_has_several_tokens_for_each_step() -> None:
     fed = _tokens(schedule, 1, logits, 5, None)
     assert fed.tolist() == (torch.arange(18) % 5).reshape(2, 1, 9).tolist()
     assert _tokens(schedule, 4, None, 5, torch.Generator()).shape == (2, 4, 9)
+
+
+def test_an_encoder_whose_states_are_a_map_is_refused() -> None:
+    """The states of PP-FormulaNet are `(batch, channels, rows, columns)`, of which no later call can have a part."""
+    given = {"encoder_outputs": (torch.zeros(2, 8, 3, 3),), "decoder_input_ids": torch.ones(2, 1, dtype=torch.int64)}
+    with pytest.raises(ExportCompatError, match=r"returns \(2, 8, 3, 3\), and a decoder's file takes states of"):
+        TextDecoder(model("T5")).arguments(given)

@@ -14,6 +14,9 @@ from exportcompat.registry import ExportCompatError
 from ._composite import as_cache, call_decoder, decoder_of, is_composite
 from ._encoder_mask import encoder_attention_mask, shortening, taken_as_it_is
 
+_RANK = 3
+"""Of the states of an encoder: `(batch, sequence, channels)`."""
+
 
 class _States(tuple[Tensor]):  # noqa: SLOT001 (its mask is an attribute, as a tuple can have no other element)
     """What an encoder has returned: a tuple, as some models take it, with attributes, which others hand on."""
@@ -115,16 +118,23 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
         """Return what the decoder is given in a call of the model.
 
         Raises:
-            ExportCompatError: the call has no states of an encoder, or has padded sounds.
+            ExportCompatError: the call has no states of an encoder, or has padded sounds; the states are no sequence.
         """
         if given.get("encoder_outputs") is None or given.get("decoder_input_ids") is None:
             raise ExportCompatError(
                 "the decoder was called without encoder_outputs or decoder_input_ids; observe `model.generate`"
             )
+        states = given["encoder_outputs"][0]
+        if states.dim() != _RANK:
+            raise ExportCompatError(
+                f"the encoder of {type(self.model).__name__} returns {tuple(states.shape)}, and a decoder's file takes "
+                "states of the shape (batch, sequence, channels); export the encoder by itself, and forward for whole "
+                "texts with generate=False and decoder_input_ids"
+            )
         return {
             "input_ids": given["decoder_input_ids"],
             "attention_mask": given.get("decoder_attention_mask"),
-            "encoder_hidden_states": given["encoder_outputs"][0],
+            "encoder_hidden_states": states,
             "encoder_attention_mask": encoder_attention_mask(
                 self.model, given["encoder_outputs"], given.get("attention_mask")
             ),
