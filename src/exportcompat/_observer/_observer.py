@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from exportcompat._extras import require
 from exportcompat._verification import Discrepancies
+from exportcompat.patches.toolkit.cache_names import cache_name
 from exportcompat.registry import ExportCompatError, html_table, text_table
 
 from . import _export_sample
@@ -80,6 +81,7 @@ class InputObserver:
         self._batch: Collection[str] | bool | None = True
         self._sampled: dict[str, Any] = {}
         self._own_positions: bool | None = None
+        self._is_asking = False
 
     def __len__(self) -> int:
         """Return the number of stored calls."""
@@ -165,7 +167,7 @@ class InputObserver:
         def watched(*args: Any, **kwargs: Any) -> Any:
             # A patch of the class that begins after the observation is called too.
             method = getattr(type(model), name).__get__(model) if before is Parameter.empty else before
-            if len(self._records) >= limit:
+            if len(self._records) >= limit or self._is_asking:
                 return method(*args, **kwargs)
             return self._observe(method, signature, args, kwargs)
 
@@ -360,9 +362,14 @@ class InputObserver:
 
     def _has_own_positions(self) -> bool:
         """Say whether the model makes positions itself that are not those of a decoder's interface."""
-        if self._own_positions is None and self._records:
-            first = self._records[0]
-            self._own_positions = has_own_positions(self._model, self._method, self._signature, first)
+        if self._own_positions is None and any(cache_name(record.inputs.trees) for record in self._records):
+            # What is asked here is no call of the user's.
+            self._is_asking = True
+            try:
+                first = self._records[0]
+                self._own_positions = has_own_positions(self._model, self._method, self._signature, first)
+            finally:
+                self._is_asking = False
         return bool(self._own_positions)
 
     def _variable(self, kind: Any) -> list[str]:
