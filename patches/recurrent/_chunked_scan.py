@@ -7,6 +7,8 @@ than a chunk is taken for a chunk as long as the call, so that one token costs o
 from collections.abc import Callable
 from typing import Any
 
+from ._scan_inputs import apart
+
 
 def chunk_length(tokens: Any, most: int) -> Any:
     """Return the tokens in a chunk of a call: `most`, or all of them where they are fewer."""
@@ -44,9 +46,8 @@ def scan_chunks(
     # One token is one chunk, and any other call two at least, which may be one too many: torch takes an axis that is 1
     # in the sample for 1.
     count = (tokens - 2) // chunk + 2
-    # What needs a gradient makes another operator of `scan`, and views drag the symbols of their bases along.
-    chunks = tuple(_chunked(part.detach(), count, chunk).clone() for part in parts)
-    last, outputs = scan(step, state.detach().clone(), chunks)
+    chunks = tuple(apart(_chunked(part, count, chunk)) for part in parts)
+    last, outputs = scan(step, apart(state), chunks)
     return outputs.movedim(-2, 2).movedim(0, 1).flatten(1, 2)[:, :tokens], last
 
 

@@ -8,6 +8,8 @@ https://arxiv.org/abs/2510.26692.
 
 from typing import Any
 
+from ._scan_inputs import apart
+
 
 def scan_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, state: Any) -> tuple[Any, Any]:
     """Return `(batch, tokens, heads, value size)`, float32, and the last state of the rule that begins from `state`.
@@ -22,6 +24,7 @@ def scan_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, sta
         decay: factors from 0 to 1, `(batch, tokens, heads)`, or with `key size` as fourth axis.
         state: `(batch, heads, key size, value size)`; None for zeros.
     """
+    import torch
     from torch._higher_order_ops.scan import scan
 
     if state is None:
@@ -35,10 +38,9 @@ def scan_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, sta
         return state, (state * query[..., None]).sum(-2)
 
     decay = decay if decay.ndim == query.ndim else decay[..., None]
-    # What needs a gradient makes another operator of `scan`, and views drag the symbols of their bases along.
     parts = (query * query.shape[-1] ** -0.5, key, value, beta, decay)
-    tokens = tuple(part.detach().float().transpose(0, 1).clone() for part in parts)
-    last, outputs = scan(step, state.detach().float().clone(), tokens)
+    tokens = tuple(apart(part.transpose(0, 1), torch.float32) for part in parts)
+    last, outputs = scan(step, apart(state, torch.float32), tokens)
     return outputs.transpose(0, 1), last.to(state.dtype)
 
 

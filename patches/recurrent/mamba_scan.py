@@ -17,6 +17,7 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
+from ._scan_inputs import apart
 from ._selective_scan import by_parallel_scan, by_scan
 
 
@@ -58,12 +59,12 @@ def _scanned(mixer: Any, inputs: Any, state: Any, recur: Callable[..., tuple[Any
     """Return `(batch, tokens, channels)` and the last state of the selective scan that begins from `state`."""
     import torch
 
-    # What needs a gradient makes another operator of `scan`, and views drag the symbols of their bases along.
+    # A parameter needs a gradient; see `apart`.
     decay = -torch.exp(mixer.A_log.detach().float())
     if state is None:
         state = inputs.new_zeros(inputs.shape[0], *decay.shape)
-    tokens = tuple(part.detach().float().transpose(0, 1).clone() for part in (inputs, *_selected(mixer, inputs)))
-    last, outputs = recur(decay, state.detach().float().clone(), tokens)
+    tokens = tuple(apart(part.transpose(0, 1), torch.float32) for part in (inputs, *_selected(mixer, inputs)))
+    last, outputs = recur(decay, apart(state, torch.float32), tokens)
     return outputs.transpose(0, 1), last.to(state.dtype)
 
 

@@ -17,6 +17,8 @@ from typing import Any
 from exportcompat.patches.toolkit.records import source
 from exportcompat.registry import PatchingSpec
 
+from ._scan_inputs import apart
+
 _MODULE = "transformers.models.recurrent_gemma.modeling_recurrent_gemma"
 
 
@@ -59,9 +61,8 @@ def _scanned(
         return state, state.clone()
 
     dtype = acc_dtype or torch.float32
-    # What needs a gradient makes another operator of `scan`, and views drag the symbols of their bases along.
-    tokens = tuple(part.detach().to(dtype).transpose(0, 1).clone() for part in (recurrent_gate * ~reset, hidden_states))
-    before = torch.zeros_like(tokens[1][0]) if recurrent_states is None else recurrent_states.detach().to(dtype).clone()
+    tokens = tuple(apart(part.transpose(0, 1), dtype) for part in (recurrent_gate * ~reset, hidden_states))
+    before = torch.zeros_like(tokens[1][0]) if recurrent_states is None else apart(recurrent_states, dtype)
     last, outputs = scan(step, before, tokens)
     return outputs.transpose(0, 1).to(hidden_states.dtype), last
 

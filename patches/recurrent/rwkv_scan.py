@@ -19,6 +19,8 @@ from typing import Any
 from exportcompat.patches.toolkit.records import source
 from exportcompat.registry import PatchingSpec
 
+from ._scan_inputs import apart
+
 _MODULE = "transformers.models.rwkv.modeling_rwkv"
 _NOTHING = -1e38
 """The exponent of a sum without tokens, as upstream has it."""
@@ -91,14 +93,14 @@ def _scanned(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> tuple[Any, Any]:
         from torch._higher_order_ops.scan import scan
 
-        # What needs a gradient makes another operator of `scan`, and views drag the symbols of their bases along.
+        # Parameters need a gradient; see `apart`.
         decay, first = -torch.exp(time_decay.detach()), time_first.detach()
 
         def step(sums: Any, token: Any) -> tuple[Any, Any]:
             numerator, denominator, _ = _added(sums, sums[2], token[0] + first, token[1])
             return _added(sums, sums[2] + decay, *token), numerator / denominator
 
-        tokens = tuple(part.detach().float().transpose(0, 1).clone() for part in (key, value))
+        tokens = tuple(apart(part.transpose(0, 1), torch.float32) for part in (key, value))
         sums, outputs = scan(step, _begun(state, tokens[0][0]), tokens)
         is_kept = return_state or state is not None
         return outputs.transpose(0, 1).to(key.dtype), [*sums] if is_kept else None
@@ -128,7 +130,7 @@ def _begun(state: Any, like: Any) -> tuple[Any, Any, Any]:
 
     if state is None:
         return torch.zeros_like(like), torch.zeros_like(like), torch.full_like(like, _NOTHING)
-    numerator, denominator, exponent = (part.detach().float().clone() for part in state)
+    numerator, denominator, exponent = (apart(part, torch.float32) for part in state)
     return numerator, denominator, torch.where(denominator == 0, _NOTHING, exponent)
 
 

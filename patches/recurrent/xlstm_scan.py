@@ -17,6 +17,8 @@ from typing import Any
 from exportcompat.patches.toolkit.records import source
 from exportcompat.registry import PatchingSpec
 
+from ._scan_inputs import apart
+
 _MODULE = "transformers.models.xlstm.modeling_xlstm"
 _LIMIT = "max_inference_chunksize"
 
@@ -79,8 +81,7 @@ def _scanned(step: Callable[..., Any], parts: Any, states: Any, options: dict[st
         outputs, states = step(query=query, key=key, value=value, **gates, **old, **options)
         return states, outputs
 
-    # What needs a gradient makes another operator of `scan`, and views drag the symbols of their bases along.
-    tokens = tuple(part.detach().movedim(2, 0).clone() for part in parts)
+    tokens = tuple(apart(part.movedim(2, 0)) for part in parts)
     last, outputs = scan(body, _begun(states, tokens, options["dtype_state"]), tokens)
     return outputs.movedim(0, 2), tuple(last)
 
@@ -90,7 +91,7 @@ def _begun(states: Any, tokens: Any, dtype: Any) -> tuple[Any, ...]:
     _, key, value, *_ = tokens
     sizes = (*key.shape[1:], value.shape[-1]), key.shape[1:], (*key.shape[1:3], 1)
     made = (key.new_zeros(size) if state is None else state for state, size in zip(states, sizes, strict=True))
-    return tuple(state.detach().to(dtype).clone() for state in made)
+    return tuple(apart(state, dtype) for state in made)
 
 
 def _of_model(original: Callable[..., Any]) -> Callable[..., Any]:

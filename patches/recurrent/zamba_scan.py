@@ -12,6 +12,7 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
+from ._scan_inputs import apart
 from ._selective_scan import by_parallel_scan, by_scan
 
 
@@ -55,20 +56,22 @@ def _scanned(mixer: Any, inputs: Any, state: Any, recur: Callable[..., tuple[Any
     """
     import torch
 
-    # What needs a gradient makes another operator of `scan`, and views drag the symbols of their bases along.
+    # A parameter needs a gradient; see `apart`.
     decay = -torch.exp(mixer.A_log.detach().float())
     if state is None:
         state = inputs.new_zeros(inputs.shape[0], *decay.shape)
     rows = decay.expand(inputs.shape[0], *decay.shape).flatten(0, 1).clone()
     tokens = tuple(_by_token(part) for part in (inputs, *_selected(mixer, inputs)))
-    last, outputs = recur(rows, state.detach().float().flatten(0, 1).clone(), tokens)
+    last, outputs = recur(rows, apart(state.flatten(0, 1), torch.float32), tokens)
     outputs = outputs.unflatten(1, (inputs.shape[0], mixer.n_mamba_heads)).permute(1, 0, 2, 3).flatten(2)
     return outputs, last.unflatten(0, (inputs.shape[0], mixer.n_mamba_heads)).to(state.dtype)
 
 
 def _by_token(part: Any) -> Any:
     """Return `(tokens, batch * heads, ...)` of `(batch, tokens, heads, ...)`."""
-    return part.detach().float().transpose(0, 1).flatten(1, 2).clone()
+    import torch
+
+    return apart(part.transpose(0, 1).flatten(1, 2), torch.float32)
 
 
 def _selected(mixer: Any, inputs: Any) -> tuple[Any, Any, Any]:

@@ -19,14 +19,10 @@ def patch_attention_forward(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `forward` of attention cut slices instead of chunks while it is traced."""
     import torch
 
-    from exportcompat.patches.toolkit.function_modes import Override
-    from exportcompat.patches.toolkit.wrapping import when_traced
+    from exportcompat.patches.toolkit.function_modes import Override, run_under
 
-    def traced(*args: Any, **kwargs: Any) -> Any:
-        with Override({torch.Tensor.chunk: lambda chunk, tensor, parts, dim=0: _slices(tensor, parts, dim)}):
-            return original(*args, **kwargs)
-
-    return when_traced(original, traced)
+    handlers = {torch.Tensor.chunk: lambda chunk, tensor, parts, dim=0: _slices(tensor, parts, dim)}
+    return run_under(lambda: Override(handlers), original)
 
 
 def _slices(tensor: Any, parts: int, axis: int) -> tuple[Any, ...]:

@@ -62,16 +62,21 @@ def recorded(name: str) -> tuple[dict[str, Any], list[Place]]:
 
     With a folder for records a session that was ended goes on where it was; those of other sources are not taken.
     """
-    kept = FOLDER and Path(FOLDER) / sources() / f"{name}.json"
-    if not kept or not kept.exists():
-        command = [sys.executable, "-W", "ignore", str(RECORDER), name]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=1800)
-        line = done.stdout.splitlines()[-1]
-        if kept:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(line, "utf-8")
-    row, places = json.loads(kept.read_text("utf-8") if kept else line)
+    kept = Path(FOLDER) / sources() / f"{name}.json" if FOLDER else None
+    is_kept = kept is not None and kept.exists()
+    line = kept.read_text("utf-8") if kept and is_kept else record(name)
+    if kept and not is_kept:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(line, "utf-8")
+    row, places = json.loads(line)
     return row, [(module, line) for module, line in places]
+
+
+def record(name: str) -> str:
+    """Run the recorder, and return its last line."""
+    command = [sys.executable, "-W", "ignore", str(RECORDER), name]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=1800)
+    return done.stdout.splitlines()[-1]
 
 
 @lru_cache(maxsize=None)

@@ -2,18 +2,16 @@
 
 from typing import Any
 
-from exportcompat._extras import require
-from exportcompat._observer import InputObserver, first_line
+from exportcompat._observer import InputObserver, eager_refusal, first_line
 from exportcompat._verification import PAST_ARGUMENT
-from exportcompat.patches.toolkit.module_state import preserved
 from exportcompat.registry import ExportCompatError
 
 _TEXT = ("input_ids", "inputs_embeds", "attention_mask", "position_ids", "token_type_ids", "encoder_", PAST_ARGUMENT)
 """Begin the names of inputs of a text. A sample of images has more places for them in its texts than images."""
 
 
-def explained(error: Exception, model: Any, observer: InputObserver) -> Exception:
-    """Return why a model of texts is refused, if it does not itself take what is traced; else the exporter's error.
+def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCompatError | None:
+    """Return why a model of texts is refused, if it does not itself take what is traced; None for any other cause.
 
     Some models go on by one token alone. A trace has several, since what it answers for one holds for one alone.
 
@@ -23,10 +21,13 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> Exceptio
         observer: its calls.
     """
     names = observer.interface()[0]
-    is_known = isinstance(error, ExportCompatError) or not all(name.startswith(_TEXT) for name in names)
-    found = None if is_known else _refusal(model, observer)
+    if isinstance(error, ExportCompatError) or not all(name.startswith(_TEXT) for name in names):
+        return None
+    observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    args, kwargs = observer.infer_arguments(as_args_kwargs=True)
+    found = eager_refusal(model, lambda: model(*args, **kwargs))
     if found is None:
-        return error
+        return None
     has_past = any(name.startswith(PAST_ARGUMENT) for name in names)
     hint = " Pass generate=False to export it for whole texts, without a cache" if has_past else ""
     what = "several tokens behind a past" if has_past else "the sample of several rows"
@@ -34,17 +35,3 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> Exceptio
         f"{type(model).__name__} itself, in eager mode, does not take {what}, which a graph is traced with, so there "
         f"is nothing to be right with: {first_line(found)}.{hint}"
     )
-
-
-def _refusal(model: Any, observer: InputObserver) -> Exception | None:
-    """Return what eager raises for the sample of an export; None if it runs."""
-    torch = require("torch", "torch")
-    observer.infer_dynamic_shapes(set_batch_dimension_for=True)
-    args, kwargs = observer.infer_arguments(as_args_kwargs=True)
-    try:
-        with torch.no_grad(), preserved(model):
-            model(*args, **kwargs)
-    except Exception as error:
-        # Models raise exceptions of any class for what they do not take.
-        return error
-    return None

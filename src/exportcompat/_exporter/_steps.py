@@ -131,7 +131,7 @@ def program(
         made = made or _exported(model, observer, batch, opset)
     except Exception as error:
         reason = explained(error, model, observer)
-        if reason is error:
+        if reason is None:
             raise
         raise reason from error
     share_heads(made.model)

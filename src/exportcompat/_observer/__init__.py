@@ -2,6 +2,7 @@
 
 from ._compared_call import first_line
 from ._dynamic_axes import BATCH, PAST, SEQUENCE, TOTAL
+from ._eager_refusal import eager_refusal
 from ._inner_model import inner_model
 from ._observe import Inputs, Parts, is_encoder_decoder, observe, observe_encoder_decoder
 from ._observer import InputObserver
@@ -18,6 +19,7 @@ __all__ = [
     "Inputs",
     "Parts",
     "Tell",
+    "eager_refusal",
     "first_line",
     "flatten",
     "inner_model",

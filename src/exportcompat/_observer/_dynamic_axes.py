@@ -17,8 +17,6 @@ BATCH, SEQUENCE, PAST, TOTAL = "batch", "sequence", "past_sequence", "total_sequ
 MEMORY = "memory"
 STATES, PAST_STATES, ALL_STATES = "encoder_sequence", "past_encoder_sequence", "total_encoder_sequence"
 """Of what a `TextDecoder` is given: states in a call, in the cache, and in both."""
-_SIZES = ("image_grid_thw", "video_grid_thw", "image_sizes", "spatial_shapes")
-"""The sizes of images, which `generate` may go on passing where there are none any more."""
 _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("input_ids", 2): {0: BATCH, 1: SEQUENCE},
     ("inputs_embeds", 3): {0: BATCH, 1: SEQUENCE},
@@ -35,13 +33,21 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     # Kosmos-2.5: which tokens are places of an image.
     ("image_embeds_position_mask", 2): {0: BATCH, 1: SEQUENCE},
     # A row for each image, and not for each text, although `generate` passes some of them with every call.
-    **{(name, 2): {0: f"{name}_0"} for name in _SIZES},
+    **{(name, 2): {0: f"{name}_0"} for name in ("image_grid_thw", "video_grid_thw", "image_sizes")},
     # XLNet: who sees whom, and whose next token is wanted.
     ("perm_mask", 3): {0: BATCH, 1: SEQUENCE, 2: SEQUENCE},
     ("target_mapping", 3): {0: BATCH, 2: SEQUENCE},
     # Any number of images, or of parts of an image, for each text.
     ("pixel_values", 5): {1: "images"},
     ("pixel_attention_mask", 4): {1: "images"},
+}
+
+_DECODER_ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
+    **_ROLES,
+    # Several tokens for each step of a sound; without a cache the second of three axes is a choice.
+    ("input_ids", 3): {0: BATCH, 1: SEQUENCE},
+    # `generate` goes on passing them where there are no images any more; a vision encoder itself has some in each row.
+    ("spatial_shapes", 2): {0: "spatial_shapes_0"},
 }
 
 _MEMORIES = "mems"
@@ -121,14 +127,11 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     if aligned.argument(path) == aligned.cache and rank > 1:
         # A state is in no first call, which hides that its first axis is the batch.
         return {0: BATCH}
-    # A decoder of sounds has several tokens for each step; else the second of three axes is a choice.
-    has_codes = aligned.is_decoder and (path, rank) == ("input_ids", 3)
-    # The vision encoder of SigLIP 2 itself has a row of sizes for each row.
-    is_own = path == "spatial_shapes" and not aligned.is_decoder
-    roles = {} if is_own else _ROLES.get((path, 2 if has_codes else rank), {})
+    if aligned.is_decoder:
+        return _DECODER_ROLES.get((path, rank), {})
     # Without a cache there is nothing before the sequence.
     alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
-    return roles if aligned.is_decoder else {axis: alone.get(role, role) for axis, role in roles.items()}
+    return {axis: alone.get(role, role) for axis, role in _ROLES.get((path, rank), {}).items()}
 
 
 def _batch_arguments(aligned: Aligned, batch: Collection[str] | bool | None) -> Collection[str]:

@@ -80,8 +80,8 @@ class EagerDecoder:
         self._inputs = [name for name in inputs if name in aligned.trees]
         self._constants = {path: value for path, value in aligned.constants.items() if path in aligned.trees}
         self._makes_cache = _may_be_left_out(signature, aligned.cache)
-        has_states = any("_state" in path.rpartition(".")[2] for path in aligned.trees[aligned.cache].leaves())
-        has_states = has_states or aligned.cache == STATE
+        leaves = [path.rpartition(".")[2] for path in aligned.trees[aligned.cache].leaves()]
+        has_states = aligned.cache == STATE or any("_state" in leaf for leaf in leaves)
         self._is_recomputed = has_states or has_fixed_cache(model)
         self._uncached = {"use_cache": False} if "use_cache" in signature.parameters else {}
         self._device = next(iter(aligned.donors.values())).device

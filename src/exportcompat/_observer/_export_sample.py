@@ -3,7 +3,7 @@
 A size of 0 or 1 answers questions that another size answers differently, and the answer stays in the graph.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from exportcompat._extras import require
@@ -19,6 +19,7 @@ from ._dynamic_axes import (
     Axes,
     absent_axis,
 )
+from ._tree import build_all
 
 _LEAST = 2
 _FACTOR = 3
@@ -56,8 +57,7 @@ def absent(aligned: Aligned, axes: Axes, paths: Iterable[str], tensors: Mapping[
 
 def build(aligned: Aligned, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments by name, given all tensors by path."""
-    leaf: Callable[[str], Any] = lambda path: {**aligned.constants, **tensors}[path]  # noqa: E731 (one use)
-    return {name: tree.build(leaf) for name, tree in aligned.trees.items()}
+    return build_all(aligned.trees, {**aligned.constants, **tensors})
 
 
 def resized(tensor: Any, sizes: Mapping[int, int]) -> Any:

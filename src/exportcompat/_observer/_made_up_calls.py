@@ -13,6 +13,7 @@ from . import _export_sample
 from ._bounds import Condition, sizes_around
 from ._compared_call import Observed, compared_row, first_line, input_paths
 from ._dynamic_axes import BATCH
+from ._embedded_tokens import TOKENS
 from ._record import Part, Record, take_result
 from ._text_only_decoder import placeholders
 
@@ -21,9 +22,7 @@ _COUNTS = (1, 3)
 
 _IMAGES = "pixel_values"
 
-_TOKENS = "input_ids"
-
-_LONG = (_TOKENS, "input_values")
+_LONG = (TOKENS, "input_values")
 """Inputs of the shape `(batch, length)`."""
 
 _FEWER = 3
@@ -106,8 +105,8 @@ class MadeUpCalls:
 
     def _has_places(self, name: str) -> bool:
         """Say whether an axis counts images alone, and the texts have places for so many of them and no others."""
-        tokens = self._base.get(_TOKENS)
-        if tokens is None or name != self._images or self._observed.axes.get(_TOKENS, {}).get(0) == name:
+        tokens = self._base.get(TOKENS)
+        if tokens is None or name != self._images or self._observed.axes.get(TOKENS, {}).get(0) == name:
             return False
         return any(
             bool((tokens == token).any()) for token in placeholders(getattr(self._observed.model, "config", None))

@@ -10,6 +10,7 @@ from exportcompat._verification import PAST_ARGUMENT
 from exportcompat.patches.toolkit.cache_names import CACHES
 from exportcompat.registry import ExportCompatError
 
+from ._embedded_tokens import EMBEDDINGS
 from ._inner_model import inner_model
 from ._observer import InputObserver
 
@@ -21,8 +22,6 @@ _MORE = 5
 
 _PRESENT = "present"
 """Begins the names of what a decoder returns for the next call."""
-
-_EMBEDDINGS = "inputs_embeds"
 
 Inputs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -152,7 +151,7 @@ def observe_encoder_decoder(model: Any, inputs: Inputs) -> Parts:
         for call in calls:
             _generate(model, call)
         _run_longer(lambda **call: _generate(model, call), calls)
-    if _EMBEDDINGS in states.interface()[0] and not any(_EMBEDDINGS in call for call in calls):
+    if EMBEDDINGS in states.interface()[0] and not any(EMBEDDINGS in call for call in calls):
         encoder = WholeEncoder(model)
         states = observe(encoder, calls, generate=False)
     return {"encoder": (encoder, states), "decoder": (decoder, tokens)}

@@ -25,7 +25,7 @@ from ._embedded_tokens import embedded
 from ._growing_cache import dynamic_cache
 from ._inner_model import inner_model
 from ._named_cache import named_cache
-from ._own_positions import POSITIONS, has_own_positions
+from ._own_positions import has_own_positions
 from ._passed_on import without_passed_on
 from ._progress import Tell, telling
 from ._record import (
@@ -41,7 +41,7 @@ from ._record import (
 )
 from ._refused_parts import check_call, check_part
 from ._replay import replay
-from ._rope_index import with_positions
+from ._rope_index import POSITION_IDS, with_positions
 
 if TYPE_CHECKING:
     from exportcompat._encoder_decoder import TextDecoder
@@ -335,7 +335,7 @@ class InputObserver:
 
     def _observed(self, batch: Collection[str] | bool | None) -> Observed:
         """Return what was observed, with the axes that are dynamic for such a `set_batch_dimension_for`."""
-        aligned, _ = self._aligned()
+        aligned = self._alignment()
         axes = name_axes(aligned, batch)
         return Observed(self._model, self._method, self._signature, self._records, aligned, axes)
 
@@ -354,11 +354,14 @@ class InputObserver:
         return rows
 
     def _aligned(self) -> tuple[Aligned, Axes]:
+        aligned = self._alignment()
+        return aligned, name_axes(aligned, self._batch)
+
+    def _alignment(self) -> Aligned:
         records = embedded(self._records, self._model)
         is_pair = _part(self._model) is not None
-        own = () if is_pair or not self._has_own_positions() else (POSITIONS,)
-        aligned = align(records, self._signature, self._missing, is_pair=is_pair, own=own)
-        return aligned, name_axes(aligned, self._batch)
+        own = () if is_pair or not self._has_own_positions() else (POSITION_IDS,)
+        return align(records, self._signature, self._missing, is_pair=is_pair, own=own)
 
     def _has_own_positions(self) -> bool:
         """Say whether the model makes positions itself that are not those of a decoder's interface."""

@@ -8,10 +8,10 @@ from exportcompat._extras import require
 from exportcompat.patches.toolkit.cache_names import cache_name
 from exportcompat.patches.toolkit.module_state import preserved
 
+from ._embedded_tokens import TOKENS
 from ._record import Record, take_result
-
-POSITIONS = "position_ids"
-_TOKENS = "input_ids"
+from ._rope_index import POSITION_IDS
+from ._tree import build_all
 
 
 def has_own_positions(model: Any, method: str, signature: Signature, record: Record) -> bool:
@@ -28,16 +28,17 @@ def has_own_positions(model: Any, method: str, signature: Signature, record: Rec
     given = record.inputs
     cache = f"{cache_name(given.trees)}."
     has_past = any(path.startswith(cache) and tensor.numel() for path, tensor in given.tensors.items())
-    if POSITIONS not in signature.parameters or POSITIONS in given.trees or _TOKENS not in given.tensors or has_past:
+    is_left_out = POSITION_IDS in signature.parameters and POSITION_IDS not in given.trees
+    if not is_left_out or TOKENS not in given.tensors or has_past:
         return False
     torch = require("torch", "torch")
-    tokens = given.tensors[_TOKENS]
+    tokens = given.tensors[TOKENS]
     known = {**given.constants, **given.tensors}
     positions = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape[0], -1).contiguous()
     try:
         with torch.no_grad(), apply_patches(), preserved(model):
-            arguments = {name: tree.build(known.__getitem__) for name, tree in given.trees.items()}
-            found = take_result(getattr(model, method)(**arguments, **{POSITIONS: positions}))
+            arguments = {**build_all(given.trees, known), POSITION_IDS: positions}
+            found = take_result(getattr(model, method)(**arguments))
     except Exception:
         # Models raise exceptions of any class for what they do not take.
         return False

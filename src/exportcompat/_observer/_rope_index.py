@@ -11,7 +11,7 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat.patches.toolkit.cache_names import cache_of
 
-_POSITIONS = "position_ids"
+POSITION_IDS = "position_ids"
 
 
 def with_positions(model: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,12 +25,12 @@ def with_positions(model: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
         The arguments, and `position_ids`, `(3, batch, sequence)`, int64, if there were none.
     """
     owner = next((item for item in (model, getattr(model, "model", None)) if hasattr(item, "get_rope_index")), None)
-    if owner is None or arguments.get(_POSITIONS) is not None or arguments.get("input_ids") is None:
+    if owner is None or arguments.get(POSITION_IDS) is not None or arguments.get("input_ids") is None:
         return dict(arguments)
     past: Any = cache_of(arguments)
     length = past.get_seq_length() if hasattr(past, "get_seq_length") else 0
     found = _later(owner, arguments["input_ids"], length) if length else _first(owner, arguments)
-    return dict(arguments) if found is None else {**arguments, _POSITIONS: found}
+    return dict(arguments) if found is None else {**arguments, POSITION_IDS: found}
 
 
 def _first(owner: Any, arguments: Mapping[str, Any]) -> Any:

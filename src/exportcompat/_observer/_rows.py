@@ -3,12 +3,11 @@
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from exportcompat._extras import require
-from exportcompat.patches.toolkit.module_state import preserved
-
 from . import _export_sample
 from ._compared_call import Observed, first_line
 from ._dynamic_axes import BATCH, Axes
+from ._eager_refusal import eager_refusal
+from ._tree import build_all
 
 if TYPE_CHECKING:
     from ._observer import InputObserver
@@ -46,18 +45,12 @@ def _batch(axes: Axes) -> list[tuple[str, int]]:
 
 def _error(observed: Observed, base: dict[str, Any], times: int) -> Exception | None:
     """Return what eager raises for a call whose rows are repeated; None if it runs."""
-    torch, aligned = require("torch", "torch"), observed.aligned
+    aligned = observed.aligned
     tensors = {path: _repeated(tensor, observed.axes.get(path, {}), times) for path, tensor in base.items()}
     known = {**aligned.constants, **tensors}
     trees = {name: tree for name, tree in aligned.trees.items() if all(path in known for path in tree.leaves())}
-    try:
-        with torch.no_grad(), preserved(observed.model):
-            arguments = {name: tree.build(known.__getitem__) for name, tree in trees.items()}
-            getattr(observed.model, observed.method)(**arguments)
-    except Exception as error:
-        # Models raise exceptions of any class for what they do not take.
-        return error
-    return None
+    method = getattr(observed.model, observed.method)
+    return eager_refusal(observed.model, lambda: method(**build_all(trees, known)))
 
 
 def _repeated(tensor: Any, named: dict[int, str], times: int) -> Any:

@@ -11,8 +11,8 @@ from ._alignment import Aligned
 from ._dynamic_axes import Axes
 from ._embedded_tokens import EMBEDDINGS
 from ._export_sample import absent
+from ._rope_index import POSITION_IDS
 
-_POSITIONS = "position_ids"
 _PLACEHOLDER = re.compile(r"(image|video|audio|vision)_(\w+_)?token_(id|index)")
 _FIRST = 3
 """The ids before this one are those of padding, begin and end, in most models."""
@@ -72,12 +72,12 @@ class TextOnlyDecoder(OnnxDecoder):
         return super().__call__({name: given[known] for name, known in self.names.items()}, cache)
 
     def _positions(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        donor = self._aligned.donors.get(_POSITIONS)
-        if donor is None or donor.dim() != 3 or _POSITIONS not in inputs:
+        donor = self._aligned.donors.get(POSITION_IDS)
+        if donor is None or donor.dim() != 3 or POSITION_IDS not in inputs:
             return {}
         # Multimodal rotary positions have an axis of kinds (time, height, width) before the batch.
         # Some, such as those of Qwen3-Omni, are fractions of a second, and a file takes what was observed.
-        return {_POSITIONS: inputs[_POSITIONS].expand(donor.shape[0], -1, -1).to(donor.dtype)}
+        return {POSITION_IDS: inputs[POSITION_IDS].expand(donor.shape[0], -1, -1).to(donor.dtype)}
 
 
 def placeholders(config: Any) -> list[int]:

@@ -95,3 +95,8 @@ def _text(key: Any) -> str:
         if hasattr(key, attribute):
             return str(getattr(key, attribute))
     return str(key)
+
+
+def build_all(trees: Mapping[str, Tree], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object of each structure, given what is at each path."""
+    return {name: tree.build(known.__getitem__) for name, tree in trees.items()}
