@@ -58,6 +58,13 @@ class OwnCacheDecoder(RecomputedDecoder):
         return own[0](**{name: value for name, value in options.items() if name in known})
 
 
+class EndToEndDecoder(RecomputedDecoder):
+    """A causal language model that is exported end to end alone: what it has for a cache, nobody brings along."""
+
+    def cache(self, batch: int, past: int) -> None:
+        """Return nothing."""
+
+
 def _is_own_cache(name: str, value: Any, module: str) -> bool:
     return name.endswith("Cache") and getattr(value, "__module__", None) == module
 
@@ -67,13 +74,18 @@ def make_recomputed(name: str, attention: str | None = None) -> Decoder:
     return RecomputedDecoder(make_causal(name, attention).model)
 
 
+def make_end_to_end(name: str) -> Decoder:
+    """Build a causal language model whose cache is of no class."""
+    return EndToEndDecoder(make_causal(name).model)
+
+
 def make_unlimited(name: str) -> Decoder:
     """Build a causal language model whose configuration refuses a limit of its positions."""
     from transformers import AutoModelForCausalLM
 
     sizes = {field: size for field, size in SIZES.items() if field != "max_position_embeddings"}
     config = _config_class(name)(**{**sizes, **SETTINGS[name][2]})
-    return RecomputedDecoder(AutoModelForCausalLM.from_config(config))
+    return EndToEndDecoder(AutoModelForCausalLM.from_config(config))
 
 
 def make_own_cache(name: str, attention: str | None = None) -> Decoder:

@@ -2,7 +2,7 @@
 
 import torch
 
-from ._causal_lm_models import make_recomputed
+from ._causal_lm_models import make_own_cache
 from ._decoder import Decoder
 
 
@@ -12,7 +12,7 @@ def make_gated(name: str) -> Decoder:
     Args:
         name: a key of `SETTINGS`.
     """
-    decoder = make_recomputed(name)
+    decoder = make_own_cache(name)
     with torch.no_grad():
         for path, parameter in decoder.model.named_parameters():
             if "gate_preact" in path:

@@ -464,7 +464,11 @@ EAGER = "_eager"
 
 _MODELS = "_causal_lm_models"
 _APART = (*LISTED, *ON_THE_WHOLE_WAY)
-_MAKERS = {"xlnet": f"{_MODELS}:make_unlimited", "xlstm": "_xlstm_model:make_gated"}
+_MAKERS = {
+    "rwkv": f"{_MODELS}:make_end_to_end",
+    "xlnet": f"{_MODELS}:make_unlimited",
+    "xlstm": "_xlstm_model:make_gated",
+}
 _BEYOND, _UNPADDED = call("_comparisons:compare_beyond"), call("_comparisons:compare_unpadded")
 _FACTORIES = {"nemotron": "make_recomputed", **dict.fromkeys(OWN_CACHES, "make_own_cache")}
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")

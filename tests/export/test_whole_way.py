@@ -13,6 +13,8 @@ from exportcompat.matrix.cases._by_export import compare_end_to_end, prompt
 from exportcompat.matrix.cases._catalogue import CASES, find_case
 from exportcompat.matrix.cases._decoder import Sample
 from exportcompat.matrix.checks._check import check
+from exportcompat.matrix.checks._row import _caches
+from exportcompat.matrix.proofs._prove import is_older
 
 
 @pytest.mark.parametrize(
@@ -53,3 +55,10 @@ def test_each_has_the_models_of_the_case_that_it_stands_for() -> None:
     twice = {name: other for name, other in names.items() if other in CASES}
     assert len(twice) > 5 and len(names) - len(twice) <= 4
     assert all(CASES[name].make is CASES[other].make for name, other in twice.items())
+
+
+@pytest.mark.skipif(is_older(), reason="their specs begin at transformers 5.24")
+@pytest.mark.parametrize("name", ["recurrent_gemma_export", "rwkv_export", "xlnet_export", "xlstm_export"])
+def test_a_row_of_what_has_no_other_case_can_be_written(name: str) -> None:
+    """A row has the classes of a case's caches, also where nobody brings one along."""
+    assert all(":" in item for item in _caches(CASES[name]))
