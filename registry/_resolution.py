@@ -24,15 +24,17 @@ class Resolution:
     Attributes:
         modules: what was loaded.
         watched: the decisions that apply.
+        named: the places that some spec names, which belong to it and not to a spec that finds them by a word.
         report: the entry's report without its applied specs; it is copied, never changed.
         warnings: the texts and their classes.
         replacements: in the order in which they were written.
         is_whole: everything was looked at, nothing was left out, and no place held a replacement before.
     """
 
-    def __init__(self, modules: Modules, watched: list[Decision]) -> None:
+    def __init__(self, modules: Modules, watched: list[Decision], named: frozenset[str]) -> None:
         self.modules = modules
         self.watched = watched
+        self.named = named
         self.report = PatchReport()
         self.warnings: list[tuple[str, type[Warning]]] = []
         self.replacements: list[Replacement] = []

@@ -149,7 +149,7 @@ class _Entry:
         self._journal: list[Patch] = []
         self._held: set[Hashable] = set()
         self._watched: list[Decision] = []
-        self._named: set[str] = set()
+        self._named: frozenset[str] = frozenset()
         self._executed: set[str] = set()
         self._warnings: list[tuple[str, type[Warning]]] = []
         self._resolution: Resolution | None = None
@@ -168,6 +168,7 @@ class _Entry:
         known = RESOLUTIONS.get(self._registry, key)
         decisions = [] if known else plan(self._registry, environment, include=include, exclude=exclude)
         self._watched = list(known.watched) if known else [item for item in decisions if item.applies]
+        self._named = known.named if known else self._places_named(decisions, environment, key)
         listen(self)
         WATCH.listen(self.imported)
         # The listing comes after the listener, so that no module is imported unseen.
@@ -175,6 +176,14 @@ class _Entry:
         if known is None or known.modules is not modules or not self._repeat(known):
             decisions = decisions or plan(self._registry, environment, include=include, exclude=exclude)
             self._resolve(decisions, environment, modules, key)
+
+    def _places_named(self, decisions: list[Decision], environment: Environment, key: _Key) -> frozenset[str]:
+        # Of those that are not asked for, too: whether a place is free must not differ from scope to scope.
+        is_narrowed = key.include is not None or key.exclude
+        every = plan(self._registry, environment) if is_narrowed else decisions
+        return frozenset(
+            place.text for item in every if item.applies for place in item.spec.places if not place.is_spread
+        )
 
     def _repeat(self, known: Resolution) -> bool:
         """Do what an earlier entry has done, if it is known that this one would find the same."""
@@ -191,17 +200,11 @@ class _Entry:
         return True
 
     def _resolve(self, decisions: list[Decision], environment: Environment, modules: Modules, key: _Key) -> None:
-        # Of those that are not asked for, too: whether a place is free must not differ from scope to scope.
-        is_narrowed = key.include is not None or key.exclude
-        every = plan(self._registry, environment) if is_narrowed else decisions
-        self._named = {
-            place.text for item in every if item.applies for place in item.spec.places if not place.is_spread
-        }
         self._compare_companions(environment)
         self.report.changed = dict(self._registry.changed)
         versions = {name: environment[name] for name in (*PACKAGES, *environment)}
         self.report.versions = {name: str(found) if found else None for name, found in versions.items()}
-        self._resolution = Resolution(modules, list(self._watched))
+        self._resolution = Resolution(modules, list(self._watched), self._named)
         for decision in decisions:
             if decision.applies:
                 self._apply(decision, decision.spec.places, modules)

@@ -243,8 +243,11 @@ def test_methods_that_mention_a_name(write: Write, make_spec: MakeSpec) -> None:
     assert [user.User().forward() for user in users] == [1, 1]
 
 
+@pytest.mark.parametrize("entered", [0, 2], ids=["first-entry", "later-entry"])
 @pytest.mark.parametrize("loaded", [(), ("mentionpkg.early",)])
-def test_a_place_that_a_spec_names_is_left_to_it(write: Write, make_spec: MakeSpec, loaded: tuple[str, ...]) -> None:
+def test_a_place_that_a_spec_names_is_left_to_it(
+    write: Write, make_spec: MakeSpec, loaded: tuple[str, ...], entered: int
+) -> None:
     text = "class User:\n    def forward(self):\n        wanted = 1\n        return wanted\n"
     write(**{"mentionpkg/__init__": "", "mentionpkg/early": text, "mentionpkg/late": text})
     for name in loaded:
@@ -252,7 +255,12 @@ def test_a_place_that_a_spec_names_is_left_to_it(write: Write, make_spec: MakeSp
     # The one that looks for a name comes first, and leaves the place all the same.
     spread = make_spec("methods_using(mentionpkg:wanted)", id="a-spread")
     named = make_spec("mentionpkg.early:User.forward", id="b-named")
-    with apply_patches(registry=Registry([spread, named])) as report:
+    registry = Registry([spread, named])
+    # A later entry repeats what an earlier one has found, and looks for nothing until a module is imported.
+    for _ in range(entered):
+        with apply_patches(registry=registry):
+            pass
+    with apply_patches(registry=registry) as report:
         users = [load("mentionpkg.early"), load("mentionpkg.late")]
         assert [user.User().forward() for user in users] == [("patched", 1)] * 2
         held = {spec_id: [use.target for use in uses] for spec_id, uses in report.applied.items()}
