@@ -39,6 +39,28 @@ def export_end_to_end(subject: Any, path: Path, applied: Collection[str]) -> Non
     exportcompat.export(subject.model, prompt(subject), path, verify=False, patches={"include": list(applied)})
 
 
+def export_in_bfloat16(subject: Any, path: Path, applied: Collection[str]) -> None:
+    """Export a copy in bfloat16, as the weights of most models are, to the opset with `RMSNormalization`."""
+    exportcompat.export(
+        subject.model,
+        prompt(subject),
+        path,
+        opset=23,
+        dtype="bfloat16",
+        verify=False,
+        patches={"include": list(applied)},
+    )
+
+
+def compare_in_bfloat16(path: Path, make: Callable[[], Any]) -> list[Discrepancy]:
+    """Compare such a file with a fresh model in bfloat16."""
+    subject = make()
+    model = subject.model.to(torch.bfloat16)
+    with apply_patches():
+        observer = observe(model, prompt(subject))
+    return [*observer.check_discrepancies(path)]
+
+
 def compare_end_to_end(path: Path, make: Callable[[], Any]) -> list[Discrepancy]:
     """Compare a file with a fresh model as `InputObserver.check_discrepancies` does, at lengths of its own.
 

@@ -19,6 +19,12 @@ _BY_EXPORT = {
 }
 """Models that stand for what `export` has to find out of a model."""
 
+_IN_BFLOAT16 = {
+    "gpt_oss": "experts are chosen by `TopK`, which has no bfloat16",
+    "gemma3": "norms multiply with a scale in float32",
+}
+"""Models whose graphs have nodes that ONNX does not define for small types."""
+
 _BY_TORCHSCRIPT = (
     *("llama", "llama_dynamic", "phi3_longrope", "mistral_window"),
     *("gemma2_window", "mixtral", "deepseek_v3", "gpt_oss"),
@@ -34,6 +40,9 @@ def routes(cases: Mapping[str, Case]) -> Iterator[Case]:
     for name, case in cases.items():
         if name in _BY_EXPORT:
             yield _by_export(case, _BY_EXPORT[name])
+    for name, case in cases.items():
+        if name in _IN_BFLOAT16:
+            yield _in_bfloat16(case, _IN_BFLOAT16[name])
     for name, case in cases.items():
         if name in _BY_TORCHSCRIPT:
             yield _by_torchscript(case)
@@ -53,6 +62,17 @@ def _by_export(case: Case, what: str) -> Case:
         telling=False,
         compare=COMPARE_END_TO_END,
         write=EXPORT_END_TO_END,
+    )
+
+
+def _in_bfloat16(case: Case, what: str) -> Case:
+    """Return a case that goes by `exportcompat.export` in bfloat16."""
+    return replace(
+        _by_export(case, what),
+        name=f"{case.name}_bfloat16",
+        title=f"{case.title}, in bfloat16: {what}",
+        compare=call("_by_export:compare_in_bfloat16"),
+        write=call("_by_export:export_in_bfloat16"),
     )
 
 

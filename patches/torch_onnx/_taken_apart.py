@@ -23,7 +23,7 @@ def table() -> dict[Any, Callable[..., Any]]:
 
 def corrections() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator that onnxscript translates, but not for every call."""
-    return {torch.ops.aten.group_norm.default: _group_norm}
+    return {torch.ops.aten.group_norm.default: _group_norm, torch.ops.aten.histc.default: _histc}
 
 
 def _steps(length: Any) -> int:
@@ -111,3 +111,10 @@ def _group_norm(
     weight, bias = (None if item is None else item.reshape(-1, *(1 for _ in places)) for item in (weight, bias))
     found = found if weight is None else found * weight
     return found if bias is None else found + bias
+
+
+def _histc(x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:  # noqa: A002 (upstream's names)
+    """Return how many elements are in each of `(bins,)` equal parts; integers are counted as float64."""
+    if x.is_floating_point():
+        return NotImplemented
+    return torch.histc(x.to(torch.float64), bins, min, max).to(x.dtype)

@@ -1,12 +1,14 @@
-"""Running extremes and searches in sorted sequences have no operator in ONNX, and group normalization none for 0 rows.
+"""Some operators of torch have none in ONNX, or none for every call: running extremes, searches, counts, group norms.
 
 Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes.
 With group normalization a file stops in a call without images: `cannot be reshaped to the requested shape. Input
-shape:{0,32,...}, requested shape:{0,32,-1}`, in the tokenizers of images of Chameleon and Emu3.
+shape:{0,32,...}, requested shape:{0,32,-1}`, in the tokenizers of images of Chameleon and Emu3. For
+a model with experts that lives on a GPU: `torch.histc only works on float but self.type.dtype=INT32`.
 Cause: neither ONNX nor onnxscript has them, and torch has no decomposition. `aten_group_norm` of onnxscript has the
-number of elements of a group inferred, which nothing can be inferred from where there is no row.
-What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Both
-cost some 31 times their elements where the length is dynamic, and not its square.
+number of elements of a group inferred, which nothing can be inferred from where there is no row. `aten_histc`
+refuses integers, which torch counts on a GPU alone, and which transformers counts there (`grouped_mm_experts_forward`).
+What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Integers
+are counted as float64. The first two cost some 31 times their elements where the length is dynamic, and not its square.
 Can go: when torch or onnxscript has them.
 """
 
@@ -33,7 +35,7 @@ SPECS = (
         id="torch-onnx-missing-operators",
         targets=("torch.onnx._internal.exporter._decomp:create_onnx_friendly_decomposition_table",),
         replacement=f"{__name__}:patch_decomposition_table",
-        requires=("torch>=2.13", "onnxscript>=0.5.7"),
+        requires=("torch>=2.6", "onnxscript>=0.5.7"),
         reason="cummax, cummin and searchsorted, which isin uses, have no operator in ONNX: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_decomp.py",),
         proofs=("ranking_gpt",),

@@ -173,6 +173,40 @@ def test_bfloat16_is_compared_as_a_copy_in_float32(tmp_path: Path) -> None:
     assert not observer.check_discrepancies(result.path).success
 
 
+def test_a_file_in_bfloat16_is_not_excused_what_that_type_rounds_off(tmp_path: Path) -> None:
+    """Every logit is 4 % too large, which is less than what bfloat16 itself may be off after some layers."""
+    model = find_case("llama").decoder().model.to(torch.bfloat16)
+    result = export(model, INPUTS, tmp_path)
+    assert result.discrepancies is not None and result.discrepancies.success
+    assert max(row.absolute for row in result.discrepancies) < 1e-3
+    with torch.no_grad():
+        model.lm_head.weight.mul_(1.04)
+    with apply_patches():
+        observer = observe(model, INPUTS)
+    assert not any(row.success for row in observer.check_discrepancies(result.path))
+
+
+Module: Any = torch.nn.Module
+
+
+class Insisting(Module):  # type: ignore[misc,unused-ignore]
+    """A model that runs in bfloat16 alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4, dtype=torch.bfloat16)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x.to(torch.bfloat16))
+
+
+def test_a_model_that_runs_in_bfloat16_alone_is_compared_in_it(tmp_path: Path) -> None:
+    calls = [{"x": torch.randn(3, 4)}, {"x": torch.randn(5, 4)}]
+    result = export(Insisting().eval(), calls, tmp_path / "model.onnx")
+    assert result.discrepancies is not None and result.discrepancies.success, str(result)
+    assert "compared with the model, which does not run in float32" in str(result.discrepancies)
+
+
 def test_an_encoder_has_a_dynamic_length_although_there_is_one_text(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = transformers.BertForSequenceClassification(transformers.BertConfig(**SMALL)).eval()
@@ -228,9 +262,6 @@ def test_without_a_cache(tmp_path: Path) -> None:
         "attention_mask": ["batch", "sequence"],
         "logits": ["batch", "sequence", 128],
     }
-
-
-Module: Any = torch.nn.Module
 
 
 class Unexportable(Module):

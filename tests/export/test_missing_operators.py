@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="an export needs torch")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import apply_patches, plan
-from exportcompat.patches.torch_onnx._taken_apart import _group_norm, _running, _searchsorted
+from exportcompat.patches.torch_onnx._taken_apart import _group_norm, _histc, _running, _searchsorted
 
 Module: Any = torch.nn.Module
 NAN = float("nan")
@@ -64,7 +64,7 @@ class Ranked(Module):  # type: ignore[misc,unused-ignore]
 
 needs_the_spec = pytest.mark.skipif(
     not any(item.spec.id == "torch-onnx-missing-operators" and item.applies for item in plan()),
-    reason="the spec is for torch 2.13 and later",
+    reason="the spec is for torch 2.6 and later",
 )
 
 
@@ -89,3 +89,32 @@ def test_a_file_normalizes_groups_of_no_images(tmp_path: Path) -> None:
     for shape in ((3, 8, 4, 6), (0, 8, 4, 6), (1, 8, 3, 5)):
         (found,) = session.run(None, {session.get_inputs()[0].name: rows(*shape).numpy()})
         torch.testing.assert_close(torch.from_numpy(found), norm(rows(*shape)), atol=1e-5, rtol=0)
+
+
+class Counted(Module):  # type: ignore[misc,unused-ignore]
+    """The rows of each of 5 experts, as transformers counts them on a GPU."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.histc(x.int(), 5, 0, 4)
+
+
+@needs_the_spec
+def test_a_file_counts_integers(tmp_path: Path) -> None:
+    """The CPU cannot count them in eager, so the graph is captured on a device without numbers."""
+    path = tmp_path / "model.onnx"
+    given = torch.empty(7, dtype=torch.int64, device="meta")
+    with apply_patches(on_assumption="error"):
+        torch.onnx.export(Counted(), (given,), str(path), dynamic_shapes=({0: "rows"},), dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for chosen in (torch.arange(5), torch.tensor([4, 0, 4, 4, 1, 1, -1, 7]), torch.zeros(0, dtype=torch.int64)):
+        (found,) = session.run(None, {"x": chosen.numpy()})
+        assert found.dtype == "int32"
+        assert torch.equal(torch.from_numpy(found), torch.histc(chosen.double(), 5, 0, 4).int())
+
+
+def test_parts_of_a_count() -> None:
+    x = torch.randint(0, 99, (400,), generator=torch.Generator().manual_seed(0))
+    for bins in (1, 7, 98, 128):
+        wanted = torch.histc(x.double(), bins, 3, 90).long()
+        assert torch.equal(_histc(x, bins, 3, 90), wanted)
+    assert _histc(x.double(), 7, 3, 90) is NotImplemented

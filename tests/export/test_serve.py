@@ -16,7 +16,7 @@ from exportcompat._observer import InputObserver, observe
 from exportcompat._serving import _serve, serve
 from exportcompat._serving._targets import Derivation, Target
 from exportcompat._serving._timing import Ratio
-from exportcompat._verification import Contract, OnnxFile
+from exportcompat._verification import CPU, Contract, OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
 
 TOKENS = torch.randint(3, 99, (1, 7), generator=torch.Generator().manual_seed(1))
@@ -63,7 +63,7 @@ def test_what_is_wrong_or_no_faster_is_not_written(
     path, observer = plain
     wrong = Derivation("broken", negated, Contract())
     monkeypatch.setattr(_serve, "compare_times", timed(ratio))
-    monkeypatch.setattr(_serve, "find_target", lambda *_, **__: Target("cpu", "", (wrong,)))
+    monkeypatch.setattr(_serve, "find_target", lambda *_, **__: Target("cpu", CPU, (wrong,)))
     made = serve(path, observer, "cpu", output=tmp_path / "derived.onnx")
     assert made.path is None and reason in str(made) and not list(tmp_path.iterdir())
 

@@ -71,6 +71,12 @@ def add_verify(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("file", metavar="FILE_OR_FOLDER", help="an ONNX file, or a folder with some")
     parser.add_argument("--model", metavar="MODEL_DIR", help="the model; default: what the file says")
     parser.add_argument("--task", metavar="TASK", help="default: what the file says, or that of the architecture")
+    parser.add_argument(
+        "--provider",
+        metavar="NAME",
+        default="CPUExecutionProvider",
+        help="what runs the file in ONNX Runtime: CPUExecutionProvider (default) or CUDAExecutionProvider",
+    )
     _add_inputs(parser)
     _add_talk(parser)
     parser.set_defaults(run=_verify)

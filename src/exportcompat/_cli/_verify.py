@@ -10,7 +10,7 @@ from pathlib import Path
 from exportcompat._api import apply_patches
 from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
 from exportcompat._sample_inputs import check_given, check_task, facts
-from exportcompat._verification import PREFIX, Discrepancies, OnnxFile, UnmatchedError
+from exportcompat._verification import PREFIX, Discrepancies, OnnxFile, UnmatchedError, check_provider
 from exportcompat.registry import ExportCompatError
 
 from ._export import document, given_of, judge, notes
@@ -39,11 +39,12 @@ def run_verify(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield the table of the comparison between files and the model that they were made of.
 
     Raises:
-        ExportCompatError: a file cannot be loaded, or does not say what it was made of.
+        ExportCompatError: a file cannot be loaded, or does not say what it was made of; the provider is not there.
         MismatchError: a file differs from eager.
     """
     check_task(arguments.task)
     check_given(given_of(arguments))
+    check_provider(arguments.provider)
     talk = Talk(is_quiet=arguments.quiet)
     results = []
     with calm(is_verbose=arguments.verbose), talk.ticking():
@@ -91,7 +92,8 @@ def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepa
     observer = observed(path, arguments, talk)
     talk("verify ...")
     try:
-        return observer.check_discrepancies(path, progress_bar=partial(talk.count, "calls"))
+        count = partial(talk.count, "calls")
+        return observer.check_discrepancies(path, progress_bar=count, provider=arguments.provider)
     except UnmatchedError as error:
         names, known = (", ".join(map(repr, items)) for items in (error.unknown, error.known))
         what = f"add {names} to {arguments.inputs}" if arguments.inputs else "give --inputs FILE.npz, with all of them"

@@ -16,6 +16,7 @@ from ._client_configs import write_configs
 from ._encoder_decoder import export_encoder_decoder
 from ._onnx_program import metadata, save
 from ._opset import check_opset
+from ._placement import check_placement
 from ._steps import Exported, Progress, cast, cast_inputs, model_facts, program, stage, verified
 
 
@@ -70,7 +71,8 @@ def export(
 
     Raises:
         AssumptionError: there is an assumption, and `on_assumption` is `"error"`; nothing is written.
-        ExportCompatError: an argument cannot be used, the calls do not agree, or it cannot be written.
+        ExportCompatError: an argument cannot be used, the weights are not in one place, the calls do not agree, or it
+            cannot be written.
         MissingExtraError: a package is not installed.
         CompanionError: packages are installed that do not go together; nothing was done then.
         Exception: what `torch.onnx.export` raises for a model that does not export.
@@ -81,6 +83,7 @@ def export(
     check_opset(opset)
     check_serve(serve, weights)
     model = inner_model(model)
+    check_placement(model)
     if not isinstance(observer_or_inputs, InputObserver) and is_encoder_decoder(model, observer_or_inputs, generate):
         if serve is not None:
             raise ExportCompatError("files are derived of decoders of one file, and this is an encoder-decoder")

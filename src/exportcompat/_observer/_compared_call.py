@@ -91,7 +91,7 @@ def compared(
     found = {name: _trimmed(tensor, wanted.get(name), kept) for name, tensor in found.items()}
     measured = measure(found, wanted, tolerance)
     if LOGITS in wanted and "error" not in measured and wanted[LOGITS].dim() == 3:
-        fields["same_tokens"] = same_tokens(found[LOGITS], wanted[LOGITS])
+        fields["same_tokens"] = same_tokens(found[LOGITS], wanted[LOGITS], tolerance)
         measured["success"] = measured["success"] and fields["same_tokens"]
     return Discrepancy(**fields, **measured)
 

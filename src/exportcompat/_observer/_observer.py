@@ -1,5 +1,6 @@
 """Watch what a pipeline or `generate` hands to `forward`, and tell from it what to export."""
 
+import copy
 import functools
 import inspect
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from exportcompat._extras import require
-from exportcompat._verification import Discrepancies
+from exportcompat._verification import CPU, Discrepancies, OnnxFile
 from exportcompat.patches.toolkit.cache_names import cache_name
 from exportcompat.registry import ExportCompatError, html_table, text_table
 
@@ -23,6 +24,7 @@ from ._compared_call import Observed, tensor_outputs
 from ._dynamic_axes import Axes, name_axes
 from ._embedded_tokens import embedded
 from ._growing_cache import dynamic_cache
+from ._in_float32 import in_float32
 from ._inner_model import inner_model
 from ._named_cache import named_cache
 from ._own_positions import has_own_positions
@@ -311,6 +313,7 @@ class InputObserver:
         tolerance: float | None = None,
         names: Mapping[str, str] | None = None,
         progress_bar: bool | Tell = False,
+        provider: str = CPU,
     ) -> Discrepancies:
         """Compare an exported file with what was observed, and a decoder also with eager on calls of other shapes.
 
@@ -320,18 +323,35 @@ class InputObserver:
         Args:
             onnx_model: path of the file, or a `torch.onnx.ONNXProgram`.
             tolerance: largest absolute difference of any element; None for 1e-3 in float32, and in smaller types 0.01
-                (float16) or 0.08 (bfloat16) of the largest element.
+                (float16) or 0.08 (bfloat16) of the largest element. A file in bfloat16, for which ONNX Runtime has few
+                kernels on the CPU, is run as a copy in float32, and compared with such a copy of the model.
             names: the observed name for inputs of the file that have another one; no schedule is run then.
             progress_bar: show a bar, or call a function with the number of calls that are done and that there are.
+            provider: of ONNX Runtime that runs the file, `"CPUExecutionProvider"` or `"CUDAExecutionProvider"`; eager
+                runs where the model is.
 
         Raises:
-            ExportCompatError: nothing was observed, the file cannot be loaded, or it has inputs or outputs that were
-                not observed.
+            ExportCompatError: nothing was observed, the file cannot be loaded, the provider is not there, or the file
+                has inputs or outputs that were not observed.
             MissingExtraError: onnxruntime is not installed, or, for a bar, tqdm.
         """
+        # What cannot be observed is said before a file is loaded.
         observed = self._observed(self._batch)
         with _saved(onnx_model) as path, telling(progress_bar) as tell:
-            return replay(observed, path, tolerance, names or {}, tell)
+            file = OnnxFile(path, provider=provider)
+            if file.is_widened:
+                observed = self._in_float32()._observed(self._batch)
+            return replay(observed, file, tolerance, names or {}, tell)
+
+    def _in_float32(self) -> "InputObserver":
+        """Return what has observed the same calls of a copy of the model in float32; itself if there can be none."""
+        made = copy.copy(self)
+        try:
+            made._model, made._records = in_float32(self._model, self._method, self._records)
+        except Exception:
+            # Code may insist on a type, and raises exceptions of any class then.
+            return self
+        return made
 
     def _observed(self, batch: Collection[str] | bool | None) -> Observed:
         """Return what was observed, with the axes that are dynamic for such a `set_batch_dimension_for`."""

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from inspect import Signature
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Any
 
 from exportcompat._verification import (
+    CPU,
     LOGITS,
     PREFIX,
+    WIDENED,
     Contract,
     Discrepancies,
     Discrepancy,
@@ -36,28 +37,22 @@ from ._text_only_decoder import TextOnlyDecoder
 
 
 def replay(
-    observed: Observed, path: Path, tolerance: float | None, names: Mapping[str, str], tell: Tell
+    observed: Observed, file: OnnxFile, tolerance: float | None, names: Mapping[str, str], tell: Tell
 ) -> Discrepancies:
     """Compare every stored call, for decoders every call of the schedule, and calls around each bound of the file.
 
     Raises:
-        ExportCompatError: the file cannot be loaded, or has an input or output that was not observed.
+        ExportCompatError: the file has an input or output that was not observed.
     """
-    file, results = OnnxFile(path), tensor_outputs(observed.records, observed.aligned)
+    results = tensor_outputs(observed.records, observed.aligned)
+    if file.is_widened and tolerance is None and not _is_narrow(observed):
+        tolerance = WIDENED
     progress = Progress(tell)
     rows = list(progress.through(_stored(observed, file, results, tolerance, names), len(observed.records)))
     if names:
         return Discrepancies(rows)
     found, contract = conditions(file.metadata), contract_of(file.metadata)
-    notes = _without_cache(observed)
-    if file.is_widened:
-        notes.append(
-            "run as a copy in float32 with the same weights: ONNX Runtime has few kernels for bfloat16 on a CPU"
-        )
-    if contract != Contract():
-        notes.append(f"compared within its contract: {contract}")
-    if weights := file.metadata.get(f"{PREFIX}weights"):
-        notes.append(f"its weights are smaller than the model's, which counts as a difference: {weights}")
+    notes = [*_without_cache(observed), *_ways(observed, file)]
     if observed.aligned.is_decoder:
         usual = _admitted(contract, decoder_schedules())
         for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
@@ -72,6 +67,34 @@ def replay(
         for row in progress.through(chain(made_up.unseen(notes), made_up.around_bounds(found)), 0):
             _sort(row, found, rows, notes)
     return Discrepancies(rows, list(dict.fromkeys(notes)))
+
+
+def _is_narrow(observed: Observed) -> bool:
+    """Say whether there are tensors of bfloat16 in what was observed."""
+    parts = [part for record in observed.records for part in (record.inputs, record.outputs)]
+    return any(str(tensor.dtype) == "torch.bfloat16" for part in parts for tensor in part.tensors.values())
+
+
+def _widened(observed: Observed) -> str:
+    """Return what there is to say of a file in bfloat16 that is run as a copy."""
+    model = "the model, which does not run in float32" if _is_narrow(observed) else "such a copy of the model"
+    return (
+        f"run as a copy in float32 with the same weights, and compared with {model}: ONNX Runtime has few kernels for "
+        "bfloat16 on a CPU"
+    )
+
+
+def _ways(observed: Observed, file: OnnxFile) -> list[str]:
+    """Return sentences that say how a file is run, and what is not asked of it."""
+    contract, weights = contract_of(file.metadata), file.metadata.get(f"{PREFIX}weights")
+    found = [_widened(observed)] if file.is_widened else []
+    if file.provider != CPU:
+        found.append(f"run by {file.provider}, with products of float32 in float32 and not in TF32")
+    if contract != Contract():
+        found.append(f"compared within its contract: {contract}")
+    if weights:
+        found.append(f"its weights are smaller than the model's, which counts as a difference: {weights}")
+    return found
 
 
 def _calls(found: Iterable[Schedule]) -> int:

@@ -87,7 +87,7 @@ def serve(
     Args:
         path: a file of a decoder with a cache, as `export` writes it.
         observer: has watched the model; None only for a file that is not to be compared.
-        target: `"cpu"`, `"cuda"` or `"webgpu"`.
+        target: `"cpu"`, `"cuda"` where onnxruntime-gpu and a GPU are, or, unverified, `"webgpu"`.
         output: the file to write; None for `<name>_<target>.onnx` beside the plain one.
         weights: `"int8"`, `"int4"` or `"int4-zero-points"`; None for the weights as they are.
         unverified: write a file for a runtime that is not here, neither compared nor timed.
@@ -108,7 +108,7 @@ def serve(
             return _unverified(path, chosen, output)
         if observer is None:
             raise ExportCompatError("a file is compared with the model: an observer is needed, or unverified=True")
-        run = _Run(path, Path(folder), observer, tolerance, say)
+        run = _Run(path, Path(folder), observer, tolerance, chosen.provider, say)
         for derivation in chosen.derivations:
             run.attempt(derivation)
         return run.finish(chosen, output, weights)
@@ -117,9 +117,17 @@ def serve(
 class _Run:
     """The best file so far, and what was tried."""
 
-    def __init__(self, path: Path, folder: Path, observer: InputObserver, tolerance: float | None, say: Say) -> None:
+    def __init__(
+        self,
+        path: Path,
+        folder: Path,
+        observer: InputObserver,
+        tolerance: float | None,
+        provider: str,
+        say: Say,
+    ) -> None:
         self._plain, self._best, self._folder = path, path, folder
-        self._observer, self._tolerance, self._say = observer, tolerance, say
+        self._observer, self._tolerance, self._provider, self._say = observer, tolerance, provider, say
         self._attempts: list[Attempt] = []
         self._found: Discrepancies | None = None
 
@@ -131,11 +139,11 @@ class _Run:
         if not derive(self._best, made, [derivation]):
             self._attempts.append(Attempt(name, kept=False, reason="the graph has no place for it"))
             return
-        ratios = compare_times(made, self._best)
+        ratios = compare_times(made, self._best, self._provider)
         if not is_faster(ratios):
             self._attempts.append(Attempt(name, kept=False, reason="it is not faster", ratios=ratios))
             return
-        found = self._observer.check_discrepancies(made, tolerance=self._tolerance)
+        found = self._observer.check_discrepancies(made, tolerance=self._tolerance, provider=self._provider)
         if not found.success:
             self._attempts.append(Attempt(name, kept=False, reason=f"it is wrong: {found.summary}", ratios=ratios))
             return
@@ -149,7 +157,8 @@ class _Run:
             self._say(f"{weights} ...")
             small = self._folder / "weights.onnx"
             loss = shrink(self._best, small, weights)
-            notes.append(f"CPU time with {weights}: {', '.join(map(str, compare_times(small, self._best)))}")
+            times = compare_times(small, self._best, self._provider)
+            notes.append(f"time with {weights}: {', '.join(map(str, times))}")
             self._best = small
         elif self._best == self._plain:
             return Served(None, target.name, contract, self._attempts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat._verification import Contract
+from exportcompat._verification import DEVICES, Contract, check_provider
 from exportcompat.registry import ExportCompatError
 
 from ._grouped_query import group_queries
@@ -68,11 +68,15 @@ def find_target(name: str, *, unverified: bool = False) -> Target:
     """
     if name not in TARGETS:
         raise ExportCompatError(f"the target {name!r} is not known; write one of {', '.join(TARGETS)}")
-    target, here = TARGETS[name], require("onnxruntime", "onnx").get_available_providers()
-    if name != "cpu" and not unverified:
-        has = f"onnxruntime has {', '.join(here)} here"
-        raise ExportCompatError(
-            f"files for {name!r} need {target.provider}, and are compared on the CPU alone; {has}. Derive one "
-            "without a comparison by unverified=True (--unverified), and compare it where it runs"
-        )
+    target = TARGETS[name]
+    if unverified:
+        require("onnxruntime", "onnx")
+        return target
+    how = "derive one without a comparison by unverified=True (--unverified), and compare it where it runs"
+    if target.provider not in DEVICES:
+        raise ExportCompatError(f"files for {name!r} need {target.provider}, which has no way to be compared; {how}")
+    try:
+        check_provider(target.provider)
+    except ExportCompatError as error:
+        raise ExportCompatError(f"files for {name!r} are compared where they run: {error}. Or {how}") from error
     return target

@@ -2,13 +2,14 @@
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat._verification import OnnxDecoder, OnnxFile
+from exportcompat._verification import CPU, OnnxDecoder, OnnxFile
 
 WORKLOADS: Sequence[tuple[int, int]] = ((1, 1), (64, 1), (1024, 1), (0, 256))
 """Past and new tokens, one sequence."""
@@ -23,7 +24,7 @@ _GAIN, _LOSS = 0.97, 1.05
 
 @dataclass(frozen=True)
 class Ratio:
-    """The CPU time of one file by that of another.
+    """The time of one file by that of another: CPU time, or on a GPU that on the wall.
 
     Attributes:
         past: tokens before the call.
@@ -45,18 +46,19 @@ def is_faster(ratios: Sequence[Ratio]) -> bool:
     return bool(ratios) and mean <= _GAIN and all(item.ratio <= _LOSS for item in ratios)
 
 
-def compare_times(file: Path, base: Path, workloads: Sequence[tuple[int, int]] = WORKLOADS) -> list[Ratio]:
-    """Return the ratios of CPU times; a workload that the base does not take, such as one too long, is left out."""
-    files = [OnnxFile(path) for path in (base, file)]
+def compare_times(
+    file: Path, base: Path, provider: str = CPU, workloads: Sequence[tuple[int, int]] = WORKLOADS
+) -> list[Ratio]:
+    """Return the ratios of times; a workload that the base does not take, such as one too long, is left out."""
+    files = [OnnxFile(path, provider=provider) for path in (base, file)]
     return [ratio for past, new in workloads if (ratio := _ratio(files, past, new)) is not None]
 
 
 def _ratio(files: Sequence[OnnxFile], past: int, new: int) -> Ratio | None:
-    feeds = [_feeds(file, past, new) for file in files]
-    calls = list(zip(files, feeds, strict=True))
     try:
+        calls = [_call(file, _feeds(file, past, new)) for file in files]
         # The first call of a shape plans its memory.
-        spent = [_seconds(*call) for call in calls]
+        spent = [call() for call in calls]
     except Exception:
         # A table of positions may be shorter than the text.
         return None
@@ -65,18 +67,25 @@ def _ratio(files: Sequence[OnnxFile], past: int, new: int) -> Ratio | None:
     for index in range(_ROUNDS):
         if index >= _LEAST_ROUNDS and total > _SECONDS * len(calls):
             break
-        order = calls if index % 2 else calls[::-1]
-        spent = [_seconds(*call) for call in order]
+        spent = [call() for call in (calls if index % 2 else calls[::-1])]
         base, derived = spent if index % 2 else spent[::-1]
         turns.append(derived / base)
         total += base + derived
     return Ratio(past, new, statistics.median(turns))
 
 
-def _seconds(file: OnnxFile, feeds: Mapping[str, Any]) -> float:
-    begin = time.thread_time()
-    file.run(feeds)
-    return time.thread_time() - begin
+def _call(file: OnnxFile, feeds: Mapping[str, Any]) -> Callable[[], float]:
+    """Return what calls a file, and returns the seconds that it has taken."""
+    if file.provider == CPU:
+        return partial(_seconds, partial(file.run, feeds), time.thread_time)
+    # Tensors stay on the GPU, as they do in use, and the CPU only waits.
+    return partial(_seconds, file.bound(feeds), time.perf_counter)
+
+
+def _seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
+    begin = clock()
+    call()
+    return clock() - begin
 
 
 def _feeds(file: OnnxFile, past: int, new: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Does a file do what eager does? The file with ONNX Runtime, the decoder in it, and calls that compare the two."""
 
 from ._contract import Contract, contract_of
-from ._discrepancy import Discrepancies, Discrepancy, measure
+from ._discrepancy import WIDENED, Discrepancies, Discrepancy, measure
 from ._onnx_decoder import (
     CACHE_AXES,
     LOGITS,
@@ -16,10 +16,13 @@ from ._onnx_decoder import (
     present_name,
 )
 from ._onnx_file import PREFIX, OnnxFile, Program, UnmatchedError, matched, opened, placed
+from ._providers import CPU, DEVICES, check_provider
 from ._schedules import Candidate, Schedule, compare, decoder_schedules, run, same_tokens
 
 __all__ = [
     "CACHE_AXES",
+    "CPU",
+    "DEVICES",
     "LOGITS",
     "MASK_AXES",
     "PAST",
@@ -27,6 +30,7 @@ __all__ = [
     "PREFIX",
     "PRESENT",
     "TOKEN_AXES",
+    "WIDENED",
     "Candidate",
     "Contract",
     "Discrepancies",
@@ -37,6 +41,7 @@ __all__ = [
     "Schedule",
     "UnmatchedError",
     "cache_names",
+    "check_provider",
     "compare",
     "contract_of",
     "decoder_schedules",

@@ -19,6 +19,14 @@ _MOST = 0.9
 _COARSE = {"float16": 1e-2, "bfloat16": 8e-2}
 """For smaller types: the largest difference, as a multiple of the largest element (of 1, if that is less)."""
 
+
+class Share(float):
+    """A tolerance that is a share of the largest element, or of 1 where that is smaller."""
+
+
+WIDENED = Share(1e-2)
+"""Of a copy of a file in float32: numbers that stand in the file itself, such as factors, were rounded to bfloat16."""
+
 _TELLING = 2
 """Where no element is larger than this multiple of the tolerance, a result of zeros would nearly pass."""
 
@@ -231,7 +239,7 @@ def too_small(wanted: Mapping[str, Any], tolerance: float | None = None) -> str:
     filled = [tensor for tensor in counted if tensor.numel()]
     if not filled or not all(tensor.is_floating_point() for tensor in filled):
         return ""
-    limit = max(allowed(tensor) if tolerance is None else tolerance for tensor in filled)
+    limit = max(allowed(tensor, tolerance) for tensor in filled)
     largest = max(float(tensor.abs().nan_to_num(nan=float("inf")).max()) for tensor in filled)
     if largest > _TELLING * limit:
         return ""
@@ -243,7 +251,7 @@ def too_small(wanted: Mapping[str, Any], tolerance: float | None = None) -> str:
 
 def _part(found: Any, wanted: Any, tolerance: float | None) -> tuple[float, float, int, int]:
     torch = require("torch", "torch")
-    limit = allowed(wanted) if tolerance is None else tolerance
+    limit = allowed(wanted, tolerance)
     left, right = found.detach().cpu().double(), wanted.detach().cpu().double()
     # Infinities of the same sign are equal, and their difference is not a number.
     difference = torch.where(left == right, 0.0, (left - right).abs()).nan_to_num(nan=float("inf"))
@@ -251,8 +259,12 @@ def _part(found: Any, wanted: Any, tolerance: float | None) -> tuple[float, floa
     return difference.max().item(), relative.max().item(), int((difference > limit).sum()), difference.numel()
 
 
-def allowed(wanted: Any) -> float:
+def allowed(wanted: Any, tolerance: float | None = None) -> float:
     """Return the tolerance for a tensor, by the size of its elements; in float32 if not only few are above 100."""
+    if isinstance(tolerance, Share):
+        return tolerance * max(1.0, float(wanted.abs().max()))
+    if tolerance is not None:
+        return tolerance
     name = str(wanted.dtype).rpartition(".")[2]
     if name not in _COARSE:
         return TOLERANCE * max(1.0, _usual(wanted) / _LARGE)

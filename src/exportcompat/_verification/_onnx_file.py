@@ -1,7 +1,7 @@
 """An ONNX file in ONNX Runtime, with torch tensors going in and coming out."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
 from ._float32_copy import float32_copy
+from ._providers import CPU, DEVICES, check_provider, moved, ort_value, with_options
 
 PREFIX = "exportcompat."
 """Of our keys in `metadata_props`."""
@@ -43,29 +44,32 @@ class Program(Protocol):
 
 
 class OnnxFile:
-    """A file run by ONNX Runtime on the CPU.
+    """A file run by ONNX Runtime, on the CPU or by another of its providers.
 
-    It has few kernels for bfloat16 there; a file that needs others is run as a copy in float32 with the same weights,
-    and `is_widened` says so.
+    It has few kernels for bfloat16 on the CPU; a file that needs others is run as a copy in float32 with the same
+    weights, and `is_widened` says so. On a GPU products of float32 are those of float32, not of TF32.
 
     Args:
         path: the file.
         threads: threads for one operator; 0 for as many as there are cores.
+        provider: `"CPUExecutionProvider"` or `"CUDAExecutionProvider"`; the CPU does what that one has no kernel for.
 
     Raises:
         MissingExtraError: onnxruntime is not installed.
-        ExportCompatError: the file is missing, truncated, no model, or one that ONNX Runtime cannot run here.
+        ExportCompatError: the file is missing, truncated, no model, or one that ONNX Runtime cannot run here; the
+            provider is not there, or cannot be started.
     """
 
-    def __init__(self, path: Path, threads: int = 1) -> None:
+    def __init__(self, path: Path, threads: int = 1, provider: str = CPU) -> None:
         runtime = require("onnxruntime", "onnx")
         if not Path(path).is_file():
             raise ExportCompatError(f"cannot load {path}: there is no such file")
+        check_provider(provider)
         options = runtime.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
-        self._session, self.is_widened = _session(runtime, Path(path), options)
-        self.path = path
+        self._session, self.is_widened = _session(runtime, Path(path), options, provider)
+        self.path, self.provider = path, provider
         self.inputs: dict[str, list[Any]] = {item.name: item.shape for item in self._session.get_inputs()}
         self.outputs: list[str] = [item.name for item in self._session.get_outputs()]
         self._types = {item.name: _TYPES.get(item.type, item.type) for item in self._session.get_inputs()}
@@ -86,16 +90,37 @@ class OnnxFile:
             Exception: what ONNX Runtime raises, such as for a shape that the graph does not take.
         """
         torch = require("torch", "torch")
-        arrays = {name: self._array(name, tensor) for name, tensor in feeds.items()}
-        results = self._session.run(None, arrays)
+        tensors = {name: self._tensor(name, tensor) for name, tensor in feeds.items()}
+        if self._has_bfloat16():
+            values = {name: ort_value(tensor) for name, tensor in tensors.items()}
+            results = self._session.run_with_ort_values(self.outputs, values)
+            return dict(zip(self.outputs, map(torch.from_dlpack, results), strict=True))
+        results = self._session.run(None, {name: tensor.numpy() for name, tensor in tensors.items()})
         return {name: torch.from_numpy(value) for name, value in zip(self.outputs, results, strict=True)}
 
-    def _array(self, name: str, tensor: Any) -> Any:
+    def bound(self, feeds: Mapping[str, Any]) -> Callable[[], object]:
+        """Return a call of these inputs whose inputs and outputs stay where the provider computes."""
+        device, binding = DEVICES[self.provider], self._session.io_binding()
+        for name, tensor in feeds.items():
+            binding.bind_ortvalue_input(name, moved(ort_value(self._tensor(name, tensor)), device))
+        for name in self.outputs:
+            binding.bind_output(name, device)
+
+        def call() -> None:
+            self._session.run_with_iobinding(binding)
+            binding.synchronize_outputs()
+
+        return call
+
+    def _has_bfloat16(self) -> bool:
+        """Say whether there are tensors in and out that numpy has no type for."""
+        found = {item.type for item in (*self._session.get_inputs(), *self._session.get_outputs())}
+        return "tensor(bfloat16)" in found
+
+    def _tensor(self, name: str, tensor: Any) -> Any:
         wanted = self.dtype(name)
         tensor = tensor.detach().cpu()
-        if tensor.is_floating_point() and wanted.is_floating_point:
-            tensor = tensor.to(wanted)
-        return tensor.numpy()
+        return tensor.to(wanted) if tensor.is_floating_point() and wanted.is_floating_point else tensor
 
 
 class UnmatchedError(ExportCompatError):
@@ -115,21 +140,27 @@ class UnmatchedError(ExportCompatError):
         self.unknown, self.known = unknown, known
 
 
-def _session(runtime: Any, path: Path, options: Any) -> tuple[Any, bool]:
+def _session(runtime: Any, path: Path, options: Any, provider: str) -> tuple[Any, bool]:
     """Return a session, and whether it is one of a copy in float32.
 
     Raises:
-        ExportCompatError: the file cannot be loaded.
+        ExportCompatError: the file cannot be loaded, or not by the provider.
     """
-    providers = ["CPUExecutionProvider"]
     try:
-        return runtime.InferenceSession(str(path), options, providers=providers), False
+        session = runtime.InferenceSession(str(path), options, providers=with_options(provider))
     except Exception as error:
         # ONNX Runtime has an exception class for each of its status codes, and no common one.
         if type(error).__name__ != "NotImplemented" or "bfloat16" not in _weight_types(path):
             raise ExportCompatError(f"{path} is no ONNX model that ONNX Runtime can load: {error}") from error
+    else:
+        if session.get_providers()[0] != provider:
+            raise ExportCompatError(
+                f"onnxruntime has {provider}, but could not start it for {path}: libraries of CUDA or cuDNN are "
+                "missing, or of another version; onnxruntime.InferenceSession(path, providers=[...]) prints which"
+            )
+        return session, False
     with float32_copy(path) as copy:
-        return runtime.InferenceSession(str(copy), options, providers=providers), True
+        return runtime.InferenceSession(str(copy), options, providers=[CPU]), True
 
 
 def _weight_types(path: Path) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from exportcompat._extras import require
 
-from ._discrepancy import Discrepancy, allowed, measure
+from ._discrepancy import Discrepancy, Share, allowed, measure
 from ._onnx_decoder import LOGITS, OnnxDecoder
 from ._onnx_file import Program
 
@@ -184,7 +184,7 @@ def _row(
     # A derived file may give the logits of the last token alone, and its contract says so.
     wanted = wanted[:, -1:] if last_only else wanted
     fields = measure({LOGITS: found}, {LOGITS: wanted}, tolerance)
-    same = not fields.get("error") and same_tokens(found, wanted)
+    same = not fields.get("error") and same_tokens(found, wanted, tolerance)
     fields["success"] = fields.get("success", False) and same
     return Discrepancy(
         call=f"{schedule}; past {past}, new {new}",
@@ -198,14 +198,16 @@ def _row(
     )
 
 
-def same_tokens(found: Any, wanted: Any) -> bool:
+def same_tokens(found: Any, wanted: Any, tolerance: float | None = None) -> bool:
     """Say whether the most likely next tokens of `(batch, sequence, vocabulary)` logits are the same.
 
     Several tokens may be equally likely, but for what the type rounds off: any of them is right.
     """
     torch = require("torch", "torch")
+    # A file gives its results on the CPU, and a model may be on another device.
+    found, wanted = found.cpu(), wanted.cpu()
     last = wanted[:, -1].to(torch.promote_types(wanted.dtype, torch.float32))
     chosen = last.gather(1, found[:, -1].argmax(-1)[:, None])[:, 0]
-    is_wide = wanted.dtype in (torch.float32, torch.float64)
-    tie = _TIE * torch.finfo(wanted.dtype).eps * last.abs().amax(-1) if is_wide else 2 * allowed(wanted)
+    is_wide = wanted.dtype in (torch.float32, torch.float64) and not isinstance(tolerance, Share)
+    tie = _TIE * torch.finfo(wanted.dtype).eps * last.abs().amax(-1) if is_wide else 2 * allowed(wanted, tolerance)
     return bool((last.amax(-1) - chosen <= tie).all())

@@ -18,7 +18,7 @@ from typing import Any
 from exportcompat._api import apply_patches, plan
 from exportcompat._observer import InputObserver as _InputObserver
 from exportcompat._observer import Tell
-from exportcompat._verification import Discrepancies
+from exportcompat._verification import CPU, Discrepancies
 from exportcompat.registry import ExportCompatError, PatchReport
 
 __all__ = [
@@ -149,6 +149,7 @@ class InputObserver(_InputObserver):
         tolerance: float | None = None,
         names: Mapping[str, str] | None = None,
         progress_bar: bool | Tell = False,
+        provider: str = CPU,
         atol: float | None = None,
         rtol: float | None = None,
         hist: Any = None,
@@ -162,6 +163,7 @@ class InputObserver(_InputObserver):
             tolerance: see there.
             names: see there.
             progress_bar: see there.
+            provider: see there.
             atol: the same as `tolerance`.
             rtol: no matter: a large element is no reason for a large difference.
             hist: no matter.
@@ -169,4 +171,6 @@ class InputObserver(_InputObserver):
             skip_none: no matter.
         """
         limit = atol if tolerance is None else tolerance
-        return super().check_discrepancies(onnx_model, tolerance=limit, names=names, progress_bar=progress_bar)
+        return super().check_discrepancies(
+            onnx_model, tolerance=limit, names=names, progress_bar=progress_bar, provider=provider
+        )
