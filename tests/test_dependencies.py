@@ -16,7 +16,7 @@ PACK = {
 
         TABLE = {"one": other.first, "two": other.second}
 
-        def root(name, flag=LIMIT):
+        def root(name, flag=LIMIT, *, more=TABLE, last=TABLE):
             '''Do it.'''
             value = helper(name) + LIMIT
             return TABLE[name](value) if flag else other.second(value)

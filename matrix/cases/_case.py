@@ -49,6 +49,7 @@ def always() -> bool:
 
 
 COMPARE_DECODER = call("_comparisons:compare_decoder")
+COMPARE_UNPADDED = call("_comparisons:compare_unpadded")
 COMPARE_END_TO_END = call("_by_export:compare_end_to_end")
 EXPORT_END_TO_END = call("_by_export:export_end_to_end")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ._case import COMPARE_DECODER, COMPARE_END_TO_END, EXPORT_END_TO_END, Case, call, has_model
+from ._case import COMPARE_DECODER, COMPARE_END_TO_END, COMPARE_UNPADDED, EXPORT_END_TO_END, Case, call, has_model
 
 SIZES: Mapping[str, Any] = {
     "vocab_size": 128,
@@ -469,7 +469,7 @@ _MAKERS = {
     "xlnet": f"{_MODELS}:make_unlimited",
     "xlstm": "_xlstm_model:make_gated",
 }
-_BEYOND, _UNPADDED = call("_comparisons:compare_beyond"), call("_comparisons:compare_unpadded")
+_BEYOND = call("_comparisons:compare_beyond")
 _FACTORIES = {"nemotron": "make_recomputed", **dict.fromkeys(OWN_CACHES, "make_own_cache")}
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 _REPRESENTATIVE = ("llama", "mistral_window", "phi3_longrope", "llama_dynamic", "mixtral", "gpt_oss", "jamba")
@@ -592,7 +592,7 @@ CASES = (
         "LFM2, calls without padding",
         call(f"{_MODELS}:make_own_cache", "lfm2"),
         call(f"{_MODELS}:exists", "lfm2"),
-        compare=_UNPADDED,
+        compare=COMPARE_UNPADDED,
     ),
     Case("git", "GIT, texts alone", call("_git_model:make_git"), has_model("git")),
     Case(
@@ -600,7 +600,7 @@ CASES = (
         "DeepSeek-V4, windows of 2 and 3 tokens, 4 experts, calls without padding",
         call("_deepseek_v4_model:make_compressed"),
         call("_deepseek_v4_model:has_compressed"),
-        compare=_UNPADDED,
+        compare=COMPARE_UNPADDED,
     ),
     *(
         Case(

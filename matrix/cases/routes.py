@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ._case import COMPARE_END_TO_END, EXPORT_END_TO_END, Case, call
+from ._case import COMPARE_END_TO_END, COMPARE_UNPADDED, EXPORT_END_TO_END, Case, call
 
 _BY_EXPORT = {
     "llama": "keys and values",
@@ -53,6 +53,8 @@ def routes(cases: Mapping[str, Case]) -> Iterator[Case]:
 
 def _by_export(case: Case, what: str) -> Case:
     """Return a case that goes by `exportcompat.export`."""
+    is_unpadded = case.compare == COMPARE_UNPADDED
+    compare = call("_by_export:compare_unpadded_end_to_end") if is_unpadded else COMPARE_END_TO_END
     return replace(
         case,
         name=f"{case.name}_export",
@@ -60,7 +62,7 @@ def _by_export(case: Case, what: str) -> Case:
         shown=False,
         everywhere=False,
         telling=False,
-        compare=COMPARE_END_TO_END,
+        compare=compare,
         write=EXPORT_END_TO_END,
     )
 

@@ -78,10 +78,10 @@ class Dependencies:
         return found
 
     def _targets(self, part: Part, form: NormalForm) -> Iterator[Part]:
-        """Yield what a part refers to. The methods of a class may be called, whoever refers to it."""
+        """Yield what a part refers to. The methods of a class, and what a table holds, may be called by anybody."""
         for reference in form.references:
             node = self._tree.module(reference.module).definitions[reference.name]
-            yield Part(reference, part.is_called or isinstance(node, ast.ClassDef))
+            yield Part(reference, part.is_called or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def _number(part: Part, numbers: dict[Part, int], queue: list[Part]) -> int:

@@ -173,7 +173,8 @@ class _Writer:
         defaults = getattr(node, "args", None)
         if isinstance(defaults, ast.arguments):
             outside += [self.text([*defaults.defaults, *filter(None, defaults.kw_defaults)], scopes)]
-        return f"{name} {outside} {self._fields(node, inner, but=('decorator_list', 'name'))}"
+        # Not the text of a list, in which the mark of a reference would be another one.
+        return f"{name} [{','.join(outside)}] {self._fields(node, inner, but=('decorator_list', 'name'))}"
 
     def _bound(self, node: ast.AST) -> Bound:
         """Return the names that a function or a comprehension binds, with what those of its imports stand for."""

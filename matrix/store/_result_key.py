@@ -1,5 +1,6 @@
 """What a result depends on: a change elsewhere leaves it as it is."""
 
+import ast
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,8 +15,11 @@ from exportcompat.registry import PatchingSpec
 from ._dependencies import Dependencies, Part, own_source
 from ._source_tree import SourceTree
 
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _NODE = re.compile(r"pytree\((.+)\)")
 _MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")
+_IN_TORCH = re.compile(r"torch\.")
+"""What is put in place there may be called in every scope of a check; uses are counted for that of the export."""
 _NO_EXPORT = ("absent", "unsupported", "untested", "uninstallable")
 CHECKS = ("exportcompat.matrix.checks._row:check_case", "exportcompat.matrix.checks._row:ablate")
 _RECORDS = tuple(
@@ -47,7 +51,8 @@ def code_of(
 
     That is: the record of the case and every definition of ours that its factory, its comparison and the check lead to;
     which specs apply and where they write, the factories of all that the export can reach, and what the factories of
-    those that it used return. What a spec puts in place and nobody calls can change without making the result old.
+    those that it used, or that write to torch, return. What a spec puts in place in a model and nobody calls can change
+    without making the result old.
     Nothing is known of what a broken export would reach, so that depends on every spec that applies whole. Specs that
     were not applied, because they are for models which were not loaded or for caches of other classes, do not count.
 
@@ -117,7 +122,10 @@ def _dependencies(tree: SourceTree, picks: tuple[str, ...]) -> Dependencies:
 def _parts(tree: SourceTree, functions: Iterable[str], *, is_called: bool) -> Iterator[Part]:
     for function in functions:
         module, _, name = function.partition(":")
-        yield Part(tree.definition(module, name), is_called)
+        definition = tree.definition(module, name)
+        # What a call has made is a function inside of another, and is what is called.
+        is_made = not isinstance(tree.module(definition.module).definitions[definition.name], _FUNCTIONS)
+        yield Part(definition, is_called or is_made)
 
 
 def _reached(row: Mapping[str, Any], versions: Mapping[str, str]) -> Iterator[tuple[PatchingSpec, bool]]:
@@ -127,7 +135,7 @@ def _reached(row: Mapping[str, Any], versions: Mapping[str, str]) -> Iterator[tu
     for spec in _applying(tuple(sorted(versions.items()))):
         # What was applied has had its factory called, whether or not the export could come to it.
         if spec.id in made or any(_can_reach(target, row) for target in spec.targets):
-            yield spec, not does_work or spec.id in used
+            yield spec, not does_work or spec.id in used or any(_IN_TORCH.match(target) for target in spec.targets)
 
 
 def _can_reach(target: str, row: Mapping[str, Any]) -> bool:

@@ -52,8 +52,10 @@ Place = tuple[str, int]
 
 
 def chosen() -> list[str]:
+    """Return the cases that the patterns name, as far as the installed release has their models."""
     patterns = os.environ.get("EXPORTCOMPAT_KEY_CASES", KINDS).split()
-    return [name for name in CASES if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+    named = [name for name in CASES if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+    return [name for name in named if CASES[name].exists()]
 
 
 @lru_cache(maxsize=None)

@@ -92,7 +92,7 @@ def test_a_file_normalizes_groups_of_no_images(tmp_path: Path) -> None:
 
 
 class Counted(Module):  # type: ignore[misc,unused-ignore]
-    """The rows of each of 5 experts, as transformers counts them on a GPU."""
+    """The rows of each of 5 experts, as they are counted on a GPU."""
 
     def forward(self, x: Any) -> Any:
         return torch.histc(x.int(), 5, 0, 4)
