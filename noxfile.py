@@ -39,7 +39,17 @@ DOCS_TOOLS = (
 )
 NOTEBOOK_TOOLS = ("nbclient", "ipykernel", "pandas", "matplotlib")
 _OF_RELEASE = ("contract", "late", "lock", "pytree", "select", "threads")
-_OF_TORCH = ("assumptions", "companion_files", "expert_scan", "export", "made_up_calls", "programs", "serve", "verify")
+_OF_TORCH = (
+    "assumptions",
+    "companion_files",
+    "expert_scan",
+    "export",
+    "made_up_calls",
+    "programs",
+    "serve",
+    "tiny_gpt",
+    "verify",
+)
 _NAMED = {
     path.stem.removeprefix("test_"): re.search("transformers|find_case", path.read_text("utf-8"))
     for path in sorted(Path(__file__).parent.glob("tests/export/test_*.py"))

@@ -118,6 +118,8 @@ def _fast_exports(request: pytest.FixtureRequest) -> Iterator[None]:
     is_export = request.path.parent.name == "export" and "torch" in sys.modules
     if is_export:
         sys.modules["torch"].set_num_threads(1)
+        # An export makes a million objects that live until its end, and looking for garbage among them finds none.
+        gc.set_threshold(50_000, 20, 50)
     yield
     if is_export:
         gc.collect()

@@ -212,7 +212,7 @@ def florence() -> Any:
     sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 60, "max_position_embeddings": 64}
     heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
     ends = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
-    stages = {"embed_dim": [8, 16, 32], "depths": [1] * 3, "num_heads": [2] * 3, "num_groups": [2] * 3}
+    stages = {"embed_dim": [16, 32], "depths": [1] * 2, "num_heads": [2] * 2, "num_groups": [2] * 2}
     seen = {**stages, "window_size": 4, "projection_dim": 32, "max_position_embeddings": 8}
     text = transformers.BartConfig(**sizes, **heads, **ends, forced_eos_token_id=None, init_std=0.2).to_dict()
     config = transformers.Florence2Config(text_config=text, vision_config=seen, image_token_id=59, **ends)
@@ -223,7 +223,7 @@ def florence() -> Any:
 @pytest.mark.skipif(not hasattr(transformers, "Florence2Config"), reason="transformers has it from 4.56 on")
 def test_an_encoder_that_is_given_embeddings_takes_text_and_images(tmp_path: Path) -> None:
     model = florence()
-    images = torch.randn(1, 3, 64, 64)
+    images = torch.randn(1, 3, 32, 32)
     tokens = torch.cat([torch.full((1, 17), 59), torch.arange(3, 9)[None]], 1)
     given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "pixel_values": images}
     with apply_patches():
