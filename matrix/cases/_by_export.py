@@ -54,11 +54,13 @@ def export_in_bfloat16(subject: Any, path: Path, applied: Collection[str]) -> No
 
 def compare_in_bfloat16(path: Path, make: Callable[[], Any]) -> list[Discrepancy]:
     """Compare such a file with a fresh model in bfloat16."""
-    subject = make()
-    model = subject.model.to(torch.bfloat16)
-    with apply_patches():
-        observer = observe(model, prompt(subject))
-    return [*observer.check_discrepancies(path)]
+
+    def narrowed() -> Any:
+        subject = make()
+        subject.model.to(torch.bfloat16)
+        return subject
+
+    return compare_end_to_end(path, narrowed)
 
 
 def compare_end_to_end(path: Path, make: Callable[[], Any]) -> list[Discrepancy]:

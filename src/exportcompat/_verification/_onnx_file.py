@@ -73,6 +73,9 @@ class OnnxFile:
         self.inputs: dict[str, list[Any]] = {item.name: item.shape for item in self._session.get_inputs()}
         self.outputs: list[str] = [item.name for item in self._session.get_outputs()]
         self._types = {item.name: _TYPES.get(item.type, item.type) for item in self._session.get_inputs()}
+        # numpy has no type for it, so that such tensors go in and out another way.
+        kinds = {item.type for item in (*self._session.get_inputs(), *self._session.get_outputs())}
+        self._has_bfloat16 = "tensor(bfloat16)" in kinds
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -91,7 +94,7 @@ class OnnxFile:
         """
         torch = require("torch", "torch")
         tensors = {name: self._tensor(name, tensor) for name, tensor in feeds.items()}
-        if self._has_bfloat16():
+        if self._has_bfloat16:
             values = {name: ort_value(tensor) for name, tensor in tensors.items()}
             results = self._session.run_with_ort_values(self.outputs, values)
             return dict(zip(self.outputs, map(torch.from_dlpack, results), strict=True))
@@ -111,11 +114,6 @@ class OnnxFile:
             binding.synchronize_outputs()
 
         return call
-
-    def _has_bfloat16(self) -> bool:
-        """Say whether there are tensors in and out that numpy has no type for."""
-        found = {item.type for item in (*self._session.get_inputs(), *self._session.get_outputs())}
-        return "tensor(bfloat16)" in found
 
     def _tensor(self, name: str, tensor: Any) -> Any:
         wanted = self.dtype(name)
