@@ -1,6 +1,5 @@
 """What a piece of our code depends on: the definitions of ours that it refers to, and those that they refer to."""
 
-import ast
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -80,8 +79,7 @@ class Dependencies:
     def _targets(self, part: Part, form: NormalForm) -> Iterator[Part]:
         """Yield what a part refers to. The methods of a class, and what a table holds, may be called by anybody."""
         for reference in form.references:
-            node = self._tree.module(reference.module).definitions[reference.name]
-            yield Part(reference, part.is_called or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+            yield Part(reference, part.is_called or not self._tree.is_function(reference))
 
 
 def _number(part: Part, numbers: dict[Part, int], queue: list[Part]) -> int:

@@ -1,6 +1,5 @@
 """What a result depends on: a change elsewhere leaves it as it is."""
 
-import ast
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +14,6 @@ from exportcompat.registry import PatchingSpec
 from ._dependencies import Dependencies, Part, own_source
 from ._source_tree import SourceTree
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _NODE = re.compile(r"pytree\((.+)\)")
 _MODEL = re.compile(r"transformers\.models(?:\.\w+)*\.modeling_\w+")
 _IN_TORCH = re.compile(r"torch\.")
@@ -124,8 +122,7 @@ def _parts(tree: SourceTree, functions: Iterable[str], *, is_called: bool) -> It
         module, _, name = function.partition(":")
         definition = tree.definition(module, name)
         # What a call has made is a function inside of another, and is what is called.
-        is_made = not isinstance(tree.module(definition.module).definitions[definition.name], _FUNCTIONS)
-        yield Part(definition, is_called or is_made)
+        yield Part(definition, is_called or not tree.is_function(definition))
 
 
 def _reached(row: Mapping[str, Any], versions: Mapping[str, str]) -> Iterator[tuple[PatchingSpec, bool]]:

@@ -127,6 +127,11 @@ class SourceTree:
             return found
         raise LookupError(f"{module}:{name} is no definition of ours")
 
+    def is_function(self, definition: Definition) -> bool:
+        """Say whether it is a function; what else there is, a class or a value, holds what anybody may call."""
+        node = self.module(definition.module).definitions[definition.name]
+        return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
     def imported(self, module: str, name: str | None) -> "Definition | Outside | str | None":
         """Return what an import binds."""
         if not self.path(module):
