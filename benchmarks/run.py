@@ -119,7 +119,8 @@ def plan_rows(repeat: int) -> list[Row]:
     from exportcompat.patches import default_registry
 
     pairs = [{"torch": torch, "transformers": other} for torch in TORCH for other in TRANSFORMERS]
-    ranges = [(item.package, SpecifierSet(item.specifiers)) for spec in default_registry() for item in spec.ranges]
+    found = [item for spec in default_registry() for item in spec.ranges if item.package in pairs[0]]
+    ranges = [(item.package, SpecifierSet(item.specifiers)) for item in found]
 
     def plans() -> None:
         for versions in pairs:

@@ -343,6 +343,7 @@ def _add_zoo(commands: Commands) -> None:
     parser.add_argument(
         "--again", action="append", default=[], metavar="OUTCOME", help="run again what is: fails, wrong"
     )
+    parser.add_argument("--dtype", choices=("float16", "bfloat16"), help="export models in it; results are kept apart")
     parser.add_argument("--list", action="store_true", help="show what would be run, and end")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="for a model (300)")

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="models are built")
 from exportcompat.matrix.zoo import Entry, entries, run_zoo, write_page
 from exportcompat.matrix.zoo._build import NotBuiltError, build
 from exportcompat.matrix.zoo._outcome import OUTCOMES
-from exportcompat.matrix.zoo._run import read_results
+from exportcompat.matrix.zoo._run import read_results, results_file
 from exportcompat.matrix.zoo._small_config import WIDTHS, rules, small_config
 
 
@@ -22,7 +22,16 @@ def row(name: str, outcome: str, reason: str = "", plain: str = "") -> dict[str,
 
 
 def arguments(folder: Path, **fields: Any) -> argparse.Namespace:
-    wanted = {"task": [], "type": [], "fresh": False, "again": [], "list": True, "jobs": 1, "timeout": 60}
+    wanted = {
+        "task": [],
+        "type": [],
+        "fresh": False,
+        "again": [],
+        "list": True,
+        "jobs": 1,
+        "timeout": 60,
+        "dtype": None,
+    }
     return argparse.Namespace(results=folder, **{**wanted, **fields})
 
 
@@ -142,6 +151,16 @@ class TestResults:
         assert capsys.readouterr().out.splitlines()[1:] == [names[0], *names[2:]]
         run_zoo(arguments(tmp_path, **chosen, fresh=True))
         assert capsys.readouterr().out.splitlines()[1:] == names
+
+
+def test_results_in_half_precision_are_kept_apart_and_come_behind_those_in_float32(tmp_path: Path) -> None:
+    for name in ("5.9.0-torch-2.13.0", "5.9.0-torch-2.13.0-float16"):
+        line = json.dumps(row("ctc/c", "right")) + "\n"
+        (tmp_path / f"transformers-{name}.jsonl").write_text(line, "utf-8")
+    write_page(tmp_path, tmp_path / "zoo.md")
+    heads = [line for line in (tmp_path / "zoo.md").read_text("utf-8").splitlines() if line.startswith("## ")]
+    assert heads == ["## transformers 5.9.0, torch 2.13.0", "## transformers 5.9.0, torch 2.13.0, float16"]
+    assert results_file(tmp_path, "float16").stem == f"{results_file(tmp_path).stem}-float16"
 
 
 def test_the_page_counts_by_task_and_lists_what_is_not_right(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Outcome:
         width: the rules by which the model is small.
         parameters: how many it has.
         used: ids of the specs that were called.
-        plain: the outcome of a plain `torch.onnx.export` of the same; empty where ours is right.
+        plain: the outcome of a plain `torch.onnx.export` of the same; empty where ours is right, and in half precision.
     """
 
     name: str
@@ -63,8 +63,8 @@ class Outcome:
         return asdict(self)
 
 
-def outcome_of(entry: Entry) -> Outcome:
-    """Build a model, export it by one call, and compare it with eager."""
+def outcome_of(entry: Entry, dtype: str | None = None) -> Outcome:
+    """Build a model, export it by one call, in half precision if a type is given, and compare it with eager."""
     base: dict[str, Any] = {"name": entry.name, "architecture": entry.architecture}
     warnings.simplefilter("ignore")
     try:
@@ -75,9 +75,9 @@ def outcome_of(entry: Entry) -> Outcome:
     if error_text := _generation_error(built):
         return Outcome(**facts, outcome=NOT_RUN, reason=error_text)
     begin = time.process_time()
-    found = {**facts, **_exported(built, lambda folder: export(built.model, _inputs(built), folder))}
+    found = {**facts, **_exported(built, lambda folder: export(built.model, _inputs(built), folder, dtype=dtype))}
     seconds = round(time.process_time() - begin, 1)
-    is_bad = found["outcome"] in {WRONG, REFUSED, FAILS}
+    is_bad = found["outcome"] in {WRONG, REFUSED, FAILS} and not dtype
     plain = _exported(built, lambda folder: export_plainly(built.model, _inputs(built), folder)) if is_bad else {}
     return Outcome(**found, seconds=seconds, plain=plain.get("outcome", ""))
 

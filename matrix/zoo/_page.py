@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ Row = Mapping[str, Any]
 _CAUSES = Path(__file__).with_name("causes.toml")
 _SHOWN = 220
 """Characters of a reason that the page has."""
-_NAME = re.compile(r"transformers-(?P<transformers>.+)-torch-(?P<torch>.+)")
+_NAME = re.compile(r"transformers-(?P<transformers>.+)-torch-(?P<torch>[^-]+)(-(?P<dtype>.+))?")
 _INTRODUCTION = """# The zoo: every model type
 
 Every model type that the auto classes of transformers list is built tiny from its configuration, by general rules and
@@ -30,6 +31,7 @@ own. A class of models that several auto classes list is run once, for the first
 nox -s zoo                                        # what has no result yet, of a new release too
 nox -s zoo -- --task text-generation-with-past    # one task
 nox -s zoo -- --again fails                       # what failed, once more
+nox -s zoo -- --dtype float16                     # in half precision
 python -m exportcompat.matrix zoo --page docs/zoo.md
 ```
 
@@ -50,7 +52,8 @@ result yet is not in the tables: `nox -s zoo -- --list` names it.
 
 def write_page(results: Path, page: Path) -> int:
     """Write the page of all result files of a folder; return 0."""
-    files = sorted(results.glob("*.jsonl"), reverse=True)
+    # The newest release comes first, and each in float32 before it is in half precision.
+    files = sorted(sorted(results.glob("*.jsonl"), key=attrgetter("stem")), key=_versions, reverse=True)
     write_text(page, "\n".join([_INTRODUCTION, *(line for file in files for line in _section(file))]).rstrip() + "\n")
     return 0
 
@@ -59,7 +62,7 @@ def _section(file: Path) -> Iterator[str]:
     """Yield the lines for one pair of versions."""
     rows = list(read_results(file).values())
     found = _NAME.fullmatch(file.stem)
-    yield (f"## transformers {found['transformers']}, torch {found['torch']}" if found else f"## {file}")
+    yield (_title(**found.groupdict()) if found else f"## {file}")
     yield ""
     yield from _table(rows)
     yield ""
@@ -68,6 +71,15 @@ def _section(file: Path) -> Iterator[str]:
         chosen = sorted((row for row in rows if row["outcome"] == outcome), key=lambda row: str(row["name"]))
         if chosen and outcome != RIGHT:
             yield from _list(outcome, chosen, causes)
+
+
+def _versions(file: Path) -> str:
+    found = _NAME.fullmatch(file.stem)
+    return f"{found['transformers']} {found['torch']}" if found else file.stem
+
+
+def _title(transformers: str, torch: str, dtype: str | None) -> str:
+    return f"## transformers {transformers}, torch {torch}{f', {dtype}' if dtype else ''}"
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:

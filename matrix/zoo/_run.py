@@ -17,7 +17,7 @@ from ._outcome import FAILS, Outcome, outcome_of
 
 def run_zoo(arguments: argparse.Namespace) -> int:
     """Run the models that have no result yet, and print a line for each; return 0."""
-    path = results_file(arguments.results)
+    path = results_file(arguments.results, arguments.dtype)
     known = read_results(path)
     chosen = [entry for entry in entries() if _is_chosen(entry, arguments, known)]
     print(f"{len(chosen)} models to run, {len(known)} results in {path}", flush=True)
@@ -33,11 +33,12 @@ def run_zoo(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def results_file(folder: Path) -> Path:
-    """Return the file of the installed transformers and torch."""
+def results_file(folder: Path, dtype: str | None = None) -> Path:
+    """Return the file of the installed transformers and torch, and of a type of half precision."""
     # A build of torch for another device is the same release.
     versions = [(name, str(installed_version(name)).partition("+")[0]) for name in ("transformers", "torch")]
-    return folder / f"{'-'.join(part for pair in versions for part in pair)}.jsonl"
+    parts = [part for pair in versions for part in pair] + ([dtype] if dtype else [])
+    return folder / f"{'-'.join(parts)}.jsonl"
 
 
 def read_results(path: Path) -> dict[str, dict[str, Any]]:
@@ -59,12 +60,12 @@ def _matches(name: str, patterns: list[str]) -> bool:
 
 def _outcomes(chosen: list[Entry], arguments: argparse.Namespace) -> Iterator[Outcome]:
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        yield from pool.map(lambda entry: _in_a_process(entry, arguments.timeout), chosen)
+        yield from pool.map(lambda entry: _in_a_process(entry, arguments.dtype, arguments.timeout), chosen)
 
 
-def _in_a_process(entry: Entry, timeout: float) -> Outcome:
+def _in_a_process(entry: Entry, dtype: str | None, timeout: float) -> Outcome:
     try:
-        found: Outcome = run_forked(outcome_of, (entry,), timeout)
+        found: Outcome = run_forked(outcome_of, (entry, dtype), timeout)
     except NoResultError as error:
         found = Outcome(name=entry.name, architecture=entry.architecture, outcome=FAILS, reason=str(error))
     return found

@@ -156,13 +156,24 @@ def test_half_precision_exports_a_copy(tmp_path: Path) -> None:
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
 
 
+def test_experts_that_change_places_in_float16_are_no_fault_of_the_file(tmp_path: Path) -> None:
+    """With weights as large as this, eager and ONNX Runtime choose other experts in float16 now and then."""
+    torch.manual_seed(0)
+    config = transformers.MixtralConfig(
+        **SMALL | {"intermediate_size": 64}, num_key_value_heads=2, num_local_experts=4, initializer_range=0.3
+    )
+    result = export(transformers.MixtralForCausalLM(config).eval().half(), INPUTS, tmp_path)
+    assert result.discrepancies is not None and result.discrepancies.success, str(result)
+    assert "run in float16 too" in str(result.discrepancies)
+
+
 def test_bfloat16_is_compared_as_a_copy_in_float32(tmp_path: Path) -> None:
     """ONNX Runtime has few such kernels on the CPU."""
     model = find_case("llama").decoder().model
     result = export(model, INPUTS, tmp_path, dtype="bfloat16")
     assert onnx.load(str(result.path)).graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16
     assert result.discrepancies is not None and result.discrepancies.success
-    assert "run as a copy in float32" in str(result.discrepancies)
+    assert "compared as a copy in float32" in str(result.discrepancies)
     # One weight of the file is changed: the copy has what the file has.
     proto = onnx.load(str(result.path))
     weight = max(proto.graph.initializer, key=lambda item: len(item.raw_data))
@@ -173,14 +184,17 @@ def test_bfloat16_is_compared_as_a_copy_in_float32(tmp_path: Path) -> None:
     assert not observer.check_discrepancies(result.path).success
 
 
-def test_a_file_in_bfloat16_is_not_excused_what_that_type_rounds_off(tmp_path: Path) -> None:
-    """Every logit is 4 % too large, which is less than what bfloat16 itself may be off after some layers."""
-    model = find_case("llama").decoder().model.to(torch.bfloat16)
+@pytest.mark.parametrize(("dtype", "factor"), [("float16", 1.006), ("bfloat16", 1.04)])
+def test_a_file_in_half_precision_is_not_excused_what_that_type_rounds_off(
+    tmp_path: Path, dtype: str, factor: float
+) -> None:
+    """Every logit is too large by less than what the type itself may be off after some layers."""
+    model = find_case("llama").decoder().model.to(getattr(torch, dtype))
     result = export(model, INPUTS, tmp_path)
     assert result.discrepancies is not None and result.discrepancies.success
     assert max(row.absolute for row in result.discrepancies) < 1e-3
     with torch.no_grad():
-        model.lm_head.weight.mul_(1.04)
+        model.lm_head.weight.mul_(factor)
     with apply_patches():
         observer = observe(model, INPUTS)
     assert not any(row.success for row in observer.check_discrepancies(result.path))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inspect import Signature
 from typing import Any
 
-from exportcompat._verification import LOGITS, Discrepancy, OnnxFile, measure, same_tokens
+from exportcompat._verification import LOGITS, Discrepancy, Program, measure, same_tokens
 
 from ._alignment import Aligned
 from ._dynamic_axes import Axes
@@ -57,7 +57,7 @@ def compared_row(
     index: int,
     count: int,
     record: Record,
-    file: OnnxFile,
+    file: Program,
     feeds: Mapping[str, Any],
     outputs: Mapping[str, str],
     names: dict[str, str],

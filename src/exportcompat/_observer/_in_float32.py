@@ -1,4 +1,4 @@
-"""What was observed of a model in bfloat16, of a copy of it in float32: what a widened copy of its file computes."""
+"""What was observed of a model in half precision, of a copy of it in float32: what a copy of its file computes."""
 
 import copy
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import Any
 
 from exportcompat._api import apply_patches
 from exportcompat._extras import require
-from exportcompat._verification import Discrepancy, OnnxFile, matched, placed
+from exportcompat._verification import Discrepancy, Program, matched, placed
 
 from . import _export_sample
 from ._bounds import Condition, sizes_around
@@ -53,7 +53,7 @@ class MadeUpCalls:
         tolerance: the largest absolute difference; None for the one of the type.
     """
 
-    def __init__(self, observed: Observed, file: OnnxFile, names: dict[str, str], tolerance: float | None) -> None:
+    def __init__(self, observed: Observed, file: Program, names: dict[str, str], tolerance: float | None) -> None:
         self._observed, self._file, self._names, self._tolerance = observed, file, names, tolerance
         calls = observed.aligned.calls
         self._richest = max(range(len(calls)), key=lambda index: len(calls[index]))

@@ -11,10 +11,10 @@ from exportcompat._verification import (
     CPU,
     LOGITS,
     PREFIX,
-    WIDENED,
     Contract,
     Discrepancies,
     Discrepancy,
+    HalfPrecisionFile,
     OnnxFile,
     Schedule,
     contract_of,
@@ -35,18 +35,28 @@ from ._progress import Progress, Tell
 from ._record import Record
 from ._text_only_decoder import TextOnlyDecoder
 
+_File = OnnxFile | HalfPrecisionFile
+
 
 def replay(
-    observed: Observed, file: OnnxFile, tolerance: float | None, names: Mapping[str, str], tell: Tell
+    observed: Observed, file: _File, tolerance: float | None, names: Mapping[str, str], tell: Tell
 ) -> Discrepancies:
     """Compare every stored call, for decoders every call of the schedule, and calls around each bound of the file.
 
     Raises:
         ExportCompatError: the file has an input or output that was not observed.
     """
+    if not isinstance(file, HalfPrecisionFile):
+        return _replayed(observed, file, tolerance, names, tell)
+    made = _replayed(observed, file, file.tolerance if tolerance is None else tolerance, names, tell)
+    rows, notes = file.as_it_is()
+    return Discrepancies([*made, *rows], [*made.notes, *notes])
+
+
+def _replayed(
+    observed: Observed, file: _File, tolerance: float | None, names: Mapping[str, str], tell: Tell
+) -> Discrepancies:
     results = tensor_outputs(observed.records, observed.aligned)
-    if file.is_widened and tolerance is None and not _is_narrow(observed):
-        tolerance = WIDENED
     progress = Progress(tell)
     rows = list(progress.through(_stored(observed, file, results, tolerance, names), len(observed.records)))
     if names:
@@ -69,25 +79,23 @@ def replay(
     return Discrepancies(rows, list(dict.fromkeys(notes)))
 
 
-def _is_narrow(observed: Observed) -> bool:
-    """Say whether there are tensors of bfloat16 in what was observed."""
-    parts = [part for record in observed.records for part in (record.inputs, record.outputs)]
-    return any(str(tensor.dtype) == "torch.bfloat16" for part in parts for tensor in part.tensors.values())
-
-
-def _widened(observed: Observed) -> str:
-    """Return what there is to say of a file in bfloat16 that is run as a copy."""
-    model = "the model, which does not run in float32" if _is_narrow(observed) else "such a copy of the model"
+def _widened(file: _File) -> str:
+    """Return what there is to say of a file in half precision that is run as a copy."""
+    if isinstance(file, HalfPrecisionFile):
+        return (
+            f"compared as a copy in float32 with the same weights, with such a copy of the model: what {file.half} "
+            "rounds off is no fault of a file"
+        )
     return (
-        f"run as a copy in float32 with the same weights, and compared with {model}: ONNX Runtime has few kernels for "
-        "bfloat16 on a CPU"
+        "run as a copy in float32 with the same weights, for which ONNX Runtime has the kernels, and compared with the "
+        "model, which does not run in float32"
     )
 
 
-def _ways(observed: Observed, file: OnnxFile) -> list[str]:
+def _ways(observed: Observed, file: _File) -> list[str]:
     """Return sentences that say how a file is run, and what is not asked of it."""
     contract, weights = contract_of(file.metadata), file.metadata.get(f"{PREFIX}weights")
-    found = [_widened(observed)] if file.is_widened else []
+    found = [_widened(file)] if file.is_widened else []
     if file.provider != CPU:
         found.append(f"run by {file.provider}, with products of float32 in float32 and not in TF32")
     if contract != Contract():
@@ -141,7 +149,7 @@ def _sizes(row: Discrepancy) -> Mapping[str, int]:
 
 
 def _stored(
-    observed: Observed, file: OnnxFile, results: dict[str, str], tolerance: float | None, names: Mapping[str, str]
+    observed: Observed, file: _File, results: dict[str, str], tolerance: float | None, names: Mapping[str, str]
 ) -> Iterator[Discrepancy]:
     aligned = observed.aligned
     known = input_paths(aligned)
@@ -172,7 +180,7 @@ def _within(contract: Contract, feeds: Mapping[str, Any]) -> bool:
 
 def _scheduled(
     observed: Observed,
-    file: OnnxFile,
+    file: _File,
     names: dict[str, str],
     tolerance: float | None,
     wanted: Iterable[Schedule],

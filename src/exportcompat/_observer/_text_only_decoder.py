@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from exportcompat._verification import OnnxDecoder, OnnxFile, matched
+from exportcompat._verification import OnnxDecoder, Program, matched
 
 from ._alignment import Aligned
 from ._dynamic_axes import Axes
@@ -40,7 +40,7 @@ class TextOnlyDecoder(OnnxDecoder):
 
     def __init__(
         self,
-        file: OnnxFile,
+        file: Program,
         outputs: Sequence[str],
         config: Any,
         aligned: Aligned,

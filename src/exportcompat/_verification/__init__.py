@@ -1,7 +1,8 @@
 """Does a file do what eager does? The file with ONNX Runtime, the decoder in it, and calls that compare the two."""
 
 from ._contract import Contract, contract_of
-from ._discrepancy import WIDENED, Discrepancies, Discrepancy, measure
+from ._discrepancy import Discrepancies, Discrepancy, measure
+from ._half_precision import HalfPrecisionFile
 from ._onnx_decoder import (
     CACHE_AXES,
     LOGITS,
@@ -30,11 +31,11 @@ __all__ = [
     "PREFIX",
     "PRESENT",
     "TOKEN_AXES",
-    "WIDENED",
     "Candidate",
     "Contract",
     "Discrepancies",
     "Discrepancy",
+    "HalfPrecisionFile",
     "OnnxDecoder",
     "OnnxFile",
     "Program",

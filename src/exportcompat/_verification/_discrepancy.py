@@ -24,8 +24,8 @@ class Share(float):
     """A tolerance that is a share of the largest element, or of 1 where that is smaller."""
 
 
-WIDENED = Share(1e-2)
-"""Of a copy of a file in float32: numbers that stand in the file itself, such as factors, were rounded to bfloat16."""
+WIDENED = {"float16": Share(2e-3), "bfloat16": Share(1e-2)}
+"""Of a copy in float32 of such a file: numbers that stand in the file itself, such as factors, were rounded."""
 
 _TELLING = 2
 """Where no element is larger than this multiple of the tolerance, a result of zeros would nearly pass."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
-from ._float32_copy import float32_copy
+from ._float32_copy import HALF, float32_copy
 from ._providers import CPU, DEVICES, check_provider, moved, ort_value, with_options
 
 PREFIX = "exportcompat."
@@ -76,6 +76,12 @@ class OnnxFile:
         # numpy has no type for it, so that such tensors go in and out another way.
         kinds = {item.type for item in (*self._session.get_inputs(), *self._session.get_outputs())}
         self._has_bfloat16 = "tensor(bfloat16)" in kinds
+
+    @property
+    def half(self) -> str:
+        """The type of half precision that goes in or comes out, `"float16"` or `"bfloat16"`; empty where none does."""
+        kinds = {_TYPES.get(item.type) for item in (*self._session.get_inputs(), *self._session.get_outputs())}
+        return "bfloat16" if self.is_widened else next((name for name in HALF if name in kinds), "")
 
     @property
     def metadata(self) -> dict[str, str]:

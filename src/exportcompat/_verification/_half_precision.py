@@ -1,0 +1,113 @@
+"""A file in half precision: compared as a copy in float32, and run as it is beside that."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from exportcompat._extras import require
+
+from ._discrepancy import WIDENED, Discrepancy, Share, allowed
+from ._float32_copy import float32_copy
+from ._onnx_file import OnnxFile
+
+
+@dataclass
+class _Seen:
+    """What was seen of a file as it is, beside its copy.
+
+    Attributes:
+        calls: how many there were.
+        farthest: the largest difference, as a share of the largest element of the output.
+        faults: for each call that cannot be right, what is wrong with it.
+    """
+
+    calls: int = 0
+    farthest: float = 0.0
+    faults: list[str] = field(default_factory=list)
+
+
+class HalfPrecisionFile:
+    """A file in float16 or bfloat16, run as a copy in float32 with the same weights.
+
+    What a runtime rounds off in half precision differs from eager's, and experts that score alike change places by it,
+    so that only the copy can be compared exactly. Where ONNX Runtime has the kernels, each call is also run as it is:
+    it has to give numbers where the copy does, and most of them have to be near to the copy's.
+
+    Args:
+        file: the file, as ONNX Runtime has loaded it.
+    """
+
+    is_widened = True
+
+    def __init__(self, file: OnnxFile) -> None:
+        self.path, self.provider, self.half = file.path, file.provider, file.half
+        self._own = None if file.is_widened else file
+        self._wide = file if file.is_widened else _copy(file)
+        self.inputs, self.outputs = self._wide.inputs, self._wide.outputs
+        self._dtype = getattr(require("torch", "torch"), self.half)
+        self._seen = _Seen()
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The `metadata_props` of the file."""
+        return self._wide.metadata
+
+    def dtype(self, name: str) -> Any:
+        """Return the torch dtype of an input of the copy."""
+        return self._wide.dtype(name)
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs of the copy by name, in float32, given tensors by name.
+
+        Raises:
+            Exception: what ONNX Runtime raises, for the copy or for the file.
+        """
+        results = self._wide.run(feeds)
+        if self._own:
+            self._look(self._own.run(feeds), results)
+        return results
+
+    def as_it_is(self) -> tuple[list[Discrepancy], list[str]]:
+        """Return a failed row if the file as it is cannot be right, and else a sentence on how it was."""
+        seen = self._seen
+        if seen.faults:
+            error = f"in {len(seen.faults)} of {seen.calls} calls of the file in {self.half}: {seen.faults[0]}"
+            return [Discrepancy(call=f"run in {self.half}", error=error)], []
+        if not self._own or not seen.calls:
+            return [], []
+        share = f"{seen.farthest:.1%} of the largest element"
+        return [], [f"run in {self.half} too: its {seen.calls} calls are off from the copy by up to {share}"]
+
+    @property
+    def tolerance(self) -> Share:
+        """What the copy may be off, since numbers that stand in the file, such as factors, were rounded."""
+        return WIDENED[self.half]
+
+    def _look(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+        self._seen.calls += 1
+        floats = {name: tensor for name, tensor in wanted.items() if tensor.is_floating_point() and tensor.numel()}
+        for name, tensor in floats.items():
+            if fault := self._fault(name, found[name].float(), tensor):
+                self._seen.faults.append(fault)
+                return
+
+    def _fault(self, name: str, found: Any, wanted: Any) -> str:
+        numbers = wanted.isfinite()
+        if not found[numbers].isfinite().all():
+            return (
+                f"{name!r} has NaN or infinity where the copy in float32 has numbers; see whether the model itself "
+                f"has them in {self.half}, and export in bfloat16 or float32 if it has"
+            )
+        apart = (found - wanted)[numbers].abs()
+        if not apart.numel():
+            return ""
+        largest = max(1.0, float(wanted[numbers].abs().max()))
+        self._seen.farthest = max(self._seen.farthest, float(apart.max()) / largest)
+        if float(apart.median()) <= allowed(wanted[numbers].to(self._dtype)):
+            return ""
+        return f"most elements of {name!r} are off from the copy in float32"
+
+
+def _copy(file: OnnxFile) -> OnnxFile:
+    with float32_copy(file.path) as path:
+        return OnnxFile(path, provider=file.provider)
