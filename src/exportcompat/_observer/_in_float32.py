@@ -10,7 +10,6 @@ from exportcompat._extras import require
 from exportcompat.patches.toolkit.module_state import preserved
 
 from ._record import Part, Record, take_result
-from ._tree import build_all
 
 
 def in_float32(model: Any, method: str, records: Sequence[Record]) -> tuple[Any, list[Record]]:
@@ -24,9 +23,8 @@ def in_float32(model: Any, method: str, records: Sequence[Record]) -> tuple[Any,
     made = []
     for record in records:
         given = _widened(record.inputs)
-        known = {**given.constants, **given.tensors}
         with torch.no_grad(), apply_patches(), preserved(wide):
-            found = take_result(getattr(wide, method)(**build_all(given.trees, known)))
+            found = take_result(getattr(wide, method)(**given.arguments()))
         # A result that the stored call does not have is none of the file.
         made.append(replace(record, inputs=given, outputs=_kept(found, record.outputs)))
     return wide, made

@@ -11,7 +11,6 @@ from exportcompat.patches.toolkit.module_state import preserved
 from ._embedded_tokens import TOKENS
 from ._record import Record, take_result
 from ._rope_index import POSITION_IDS
-from ._tree import build_all
 
 
 def has_own_positions(model: Any, method: str, signature: Signature, record: Record) -> bool:
@@ -33,11 +32,10 @@ def has_own_positions(model: Any, method: str, signature: Signature, record: Rec
         return False
     torch = require("torch", "torch")
     tokens = given.tensors[TOKENS]
-    known = {**given.constants, **given.tensors}
     positions = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape[0], -1).contiguous()
     try:
         with torch.no_grad(), apply_patches(), preserved(model):
-            arguments = {**build_all(given.trees, known), POSITION_IDS: positions}
+            arguments = {**given.arguments(), POSITION_IDS: positions}
             found = take_result(getattr(model, method)(**arguments))
     except Exception:
         # Models raise exceptions of any class for what they do not take.

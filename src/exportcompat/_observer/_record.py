@@ -10,7 +10,7 @@ from exportcompat.patches.toolkit.cache_names import CACHES, cache_name
 from exportcompat.patches.toolkit.encoder_outputs import ENCODER_OUTPUTS
 from exportcompat.registry import ExportCompatError
 
-from ._tree import Tree, flatten
+from ._tree import Tree, build_all, flatten
 
 _SCALARS = (bool, int, float, complex, str, type(None))
 
@@ -38,6 +38,10 @@ class Part:
     trees: dict[str, Tree] = field(default_factory=dict)
     tensors: dict[str, Any] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what was taken apart as it was, by argument."""
+        return build_all(self.trees, {**self.constants, **self.tensors})
 
     def add(self, name: str, value: Any) -> None:
         """Take `value` apart; its tensors are cloned, for later calls may write to them.
