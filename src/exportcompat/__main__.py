@@ -19,7 +19,7 @@ def run(argv: list[str] | None = None) -> int:
         return main(argv)
     except KeyboardInterrupt:
         # An interrupted `exec`, as of dataclasses, makes Python kill itself at its end, unless another one has begun.
-        exec("")
+        exec("")  # noqa: S102  # An empty text.
         sys.stderr.write("exportcompat: interrupted\n")
         return 130
 
