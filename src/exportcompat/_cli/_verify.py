@@ -9,7 +9,7 @@ from pathlib import Path
 
 from exportcompat._api import apply_patches
 from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
-from exportcompat._sample_inputs import check_given, check_task, facts
+from exportcompat._sample_inputs import check_given, check_task, completed, facts
 from exportcompat._verification import PREFIX, Discrepancies, OnnxFile, UnmatchedError, check_provider
 from exportcompat.registry import ExportCompatError
 
@@ -124,8 +124,9 @@ def observed(path: Path, arguments: argparse.Namespace, talk: Talk) -> InputObse
 
 
 def _taken(loaded: Loaded, path: Path, inputs: tuple[str, ...], talk: Talk) -> Loaded:
-    """Return what was loaded, without the inputs that were made up and that a file of others does not take."""
+    """Return what was loaded, with the inputs that a file of others takes, and without those that it does not take."""
     known = [re.sub(r"\W", "_", name) for name in inputs]
+    loaded = replace(loaded, inputs=[completed(loaded.model, call, known) for call in loaded.inputs])
     left = [name for name in loaded.inputs[0] if not any(f"{other}_".startswith(f"{name}_") for other in known)]
     left = [name for name in left if hasattr(loaded.inputs[0][name], "shape")]
     if not left or len(left) == len(loaded.inputs[0]):
