@@ -72,15 +72,30 @@ def _files(path: Path) -> list[Path]:
     Raises:
         ExportCompatError: the folder has none, or the file is of another format.
     """
-    if path.suffix == ".gguf":
-        raise ExportCompatError(gguf(str(path)))
+    check_format(path)
     if not path.is_dir():
         return [path]
     found = sorted([*path.glob("*.onnx"), *path.glob("onnx/*.onnx")])
     if not found:
         names = ", ".join(sorted(item.name for item in path.iterdir())[:8]) or "nothing"
-        raise ExportCompatError(f"{path} has no ONNX file, and its onnx/ has none; it has {names}")
+        raise ExportCompatError(
+            f"{path} has no ONNX file, and its onnx/ has none; it has {names}; name a folder that was exported"
+        )
     return found
+
+
+def check_format(path: Path) -> None:
+    """Refuse weights of other programs, and folders that have nothing else.
+
+    Raises:
+        ExportCompatError: it is such a file or folder.
+    """
+    files = list(path.iterdir()) if path.is_dir() else [path]
+    kinds = {item.suffix for item in files}
+    if ".gguf" in kinds and ".onnx" not in kinds and not (path / "onnx").is_dir():
+        raise ExportCompatError(gguf(str(path)))
+    if path.suffix == ".safetensors":
+        raise ExportCompatError(f"{path} has the weights of a model, and no graph; name a file that was exported")
 
 
 def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepancies:
