@@ -161,9 +161,13 @@ def test_what_is_no_exported_file_says_what_to_name(run: Run, llama: Path) -> No
     assert (status, "has the weights of a model, and no graph" in messages) == (2, True), messages
 
 
+def no_hub(*args: Any, **kwargs: Any) -> None:
+    raise OSError("the hub cannot be reached")
+
+
 def test_a_folder_that_is_misspelt(run: Run, tmp_path: Path, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", lambda *_, **__: open("nothing"))
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", no_hub)
     shutil.copytree(llama, tmp_path / "models" / "llama")
     status, _, messages = run("export", "models/llam", "out")
     wanted = "there is no such folder here, so it was taken for a name of the hub; did you mean 'llama'?"
