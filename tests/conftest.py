@@ -212,10 +212,10 @@ def snapshot() -> type[Snapshot]:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs the command and returns its status, its results and its messages."""
-    from exportcompat import _cli
+    from exportcompat.__main__ import run as command
 
     def run(*arguments: Any) -> tuple[int, str, str]:
-        status = _cli.main(list(map(str, arguments)))
+        status = command(list(map(str, arguments)))
         out, err = capsys.readouterr()
         return status, out, err
 

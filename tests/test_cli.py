@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from exportcompat import __version__, _cli, plan
+from exportcompat import __main__, __version__, _cli, plan
 from exportcompat._cli import _main, _plan, _registry_commands
 from exportcompat._drift._evidence import describe, proved_on
 from exportcompat.patches import default_registry
@@ -759,7 +759,7 @@ def test_the_module_runs_as_a_program() -> None:
 
 def test_the_installed_command_is_this_one() -> None:
     (entry,) = [item for item in metadata.entry_points(group="console_scripts") if item.name == "exportcompat"]
-    assert entry.load() is _cli.main
+    assert entry.load() is __main__.run
 
 
 @pytest.mark.parametrize("command", [["plan"], ["matrix", "run"]])
@@ -773,5 +773,18 @@ def test_an_interrupt_is_one_line(
 
     monkeypatch.setattr(_plan, "plan", stop)
     monkeypatch.setattr(matrix, "main", stop)
-    assert _cli.main(command) == 130
+    assert __main__.run(command) == 130
     assert capsys.readouterr().err == "exportcompat: interrupted\n"
+
+
+@pytest.mark.parametrize("stopped", ["exportcompat._cli", "exportcompat.registry", "packaging", "importlib.metadata"])
+@pytest.mark.parametrize("statement", ["raise KeyboardInterrupt", "exec('raise KeyboardInterrupt')"])
+def test_an_interrupt_of_an_import_is_one_line(stopped: str, statement: str) -> None:
+    code = (
+        "import runpy, sys\nclass Finder:\n    def find_spec(name, *others):\n"
+        f"        if name == {stopped!r}:\n            {statement}\n"
+        "sys.meta_path.insert(0, Finder)\nsys.argv = ['exportcompat', 'plan']\n"
+        "runpy.run_module('exportcompat', run_name='__main__', alter_sys=True)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "exportcompat: interrupted\n")

@@ -206,7 +206,7 @@ def test_the_licence_is_included(wheel: zipfile.ZipFile, core_metadata: email.me
 
 def test_the_command_is_included(wheel: zipfile.ZipFile) -> None:
     (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
-    assert "exportcompat = exportcompat._cli:main" in wheel.read(name).decode("utf-8").splitlines()
+    assert "exportcompat = exportcompat.__main__:run" in wheel.read(name).decode("utf-8").splitlines()
 
 
 def test_the_wheel_works_alone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:

@@ -5,44 +5,44 @@
 ...     torch.onnx.export(model, (), "model.onnx", kwargs=inputs, dynamic_shapes=shapes, dynamo=True)
 """
 
-from typing import TYPE_CHECKING
-
-from exportcompat.patches import default_registry
-from exportcompat.registry import (
-    Assumption,
-    AssumptionError,
-    AssumptionWarning,
-    AttributeMissingError,
-    ClassMissingError,
-    CompanionError,
-    CompanionWarning,
-    ConflictError,
-    Decision,
-    DriftError,
-    DriftWarning,
-    DuplicateSpecError,
-    ExportCompatError,
-    MissingExtraError,
-    ModuleMissingError,
-    NotApplicableError,
-    PatchingSpec,
-    PatchReport,
-    Plan,
-    ReadOnlyError,
-    Registry,
-    RegistryError,
-    RestoreError,
-    SpecError,
-    TargetError,
-    Unchanged,
-    UnknownSpecError,
-)
-
-from ._api import apply_patches, plan
 from ._lazy import later as _later
 from ._version import __version__
 
+# What type checkers take for true; `typing` itself is half of what is imported until the command can be interrupted.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from exportcompat.patches import default_registry
+    from exportcompat.registry import (
+        Assumption,
+        AssumptionError,
+        AssumptionWarning,
+        AttributeMissingError,
+        ClassMissingError,
+        CompanionError,
+        CompanionWarning,
+        ConflictError,
+        Decision,
+        DriftError,
+        DriftWarning,
+        DuplicateSpecError,
+        ExportCompatError,
+        MissingExtraError,
+        ModuleMissingError,
+        NotApplicableError,
+        PatchingSpec,
+        PatchReport,
+        Plan,
+        ReadOnlyError,
+        Registry,
+        RegistryError,
+        RestoreError,
+        SpecError,
+        TargetError,
+        Unchanged,
+        UnknownSpecError,
+    )
+
+    from ._api import apply_patches, plan
     from ._dataset import Compatibility, works
     from ._encoder_decoder import TextDecoder
     from ._exporter import Exported, export
@@ -96,19 +96,51 @@ __all__ = [
 ]
 
 _LATER = {
+    "Assumption": "registry",
+    "AssumptionError": "registry",
+    "AssumptionWarning": "registry",
+    "AttributeMissingError": "registry",
+    "ClassMissingError": "registry",
+    "CompanionError": "registry",
+    "CompanionWarning": "registry",
     "Compatibility": "_dataset",
+    "ConflictError": "registry",
+    "Decision": "registry",
     "Discrepancies": "_verification",
     "Discrepancy": "_verification",
+    "DriftError": "registry",
+    "DriftWarning": "registry",
+    "DuplicateSpecError": "registry",
+    "ExportCompatError": "registry",
     "Exported": "_exporter",
     "InputObserver": "_observer",
+    "MissingExtraError": "registry",
+    "ModuleMissingError": "registry",
+    "NotApplicableError": "registry",
+    "PatchReport": "registry",
+    "PatchingSpec": "registry",
+    "Plan": "registry",
+    "ReadOnlyError": "registry",
+    "Registry": "registry",
+    "RegistryError": "registry",
     "RegistrySource": "_plugins",
+    "RestoreError": "registry",
+    "SpecError": "registry",
+    "TargetError": "registry",
     "TextDecoder": "_encoder_decoder",
+    "Unchanged": "registry",
+    "UnknownSpecError": "registry",
+    "apply_patches": "_api",
+    "default_registry": "patches",
     "export": "_exporter",
     "installed_registries": "_plugins",
     "load_registry": "_plugins",
+    "patches": "",
+    "plan": "_api",
+    "registry": "",
     "works": "_dataset",
 }
-"""What is imported when it is first asked for: whoever only patches need not wait for it."""
+"""What is imported when it is first asked for: the command is up before it, and can be interrupted while it waits."""
 
 
 # Nobody shall find this name here.

@@ -8,7 +8,7 @@ def later(package: str, owners: Mapping[str, str]) -> Callable[[str], object]:
 
     Args:
         package: its name.
-        owners: the module or subpackage that has a name, by the name.
+        owners: the module or subpackage that has a name, by the name; empty for a subpackage itself.
     """
 
     def attribute(name: str) -> object:
@@ -17,7 +17,8 @@ def later(package: str, owners: Mapping[str, str]) -> Callable[[str], object]:
 
         if name not in owners:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(importlib.import_module(f"{package}.{owners[name]}"), name)
+        module = importlib.import_module(f"{package}.{owners[name] or name}")
+        value: object = getattr(module, name) if owners[name] else module
         setattr(sys.modules[package], name, value)
         return value
 

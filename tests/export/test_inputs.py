@@ -14,7 +14,7 @@ from exportcompat._exporter._steps import cast_inputs
 from exportcompat._observer import InputObserver
 from exportcompat._observer._embedded_tokens import embedded, embeddings_of
 from exportcompat._observer._record import Part, Record
-from exportcompat._sample_inputs import Given, InputMaker, Processors, Task
+from exportcompat._sample_inputs import Given, InputMaker, Processors, Task, completed
 from exportcompat._sample_inputs._made_inputs import sound
 
 
@@ -39,6 +39,21 @@ class Unembedded:
 
     def get_input_embeddings(self) -> Any:
         raise NotImplementedError
+
+
+def test_what_follows_from_tokens_is_made_up_where_it_is_asked_for() -> None:
+    def forward(input_ids: Any, attention_mask: Any, token_type_ids: Any) -> None:
+        """Take what is made up."""
+
+    model = SimpleNamespace(forward=forward, config=SimpleNamespace(type_vocab_size=2))
+    call = {"input_ids": torch.tensor([[5, 5, 5, 5]]), "attention_mask": torch.tensor([[0, 1, 1, 1]])}
+    found = completed(model, call, ["input_ids", "attention_mask", "token_type_ids", "position_ids"])
+    assert found.keys() == {"input_ids", "attention_mask", "token_type_ids"}
+    assert found["token_type_ids"].tolist() == [[0, 0, 1, 1]]
+    assert found["attention_mask"] is call["attention_mask"]
+    assert completed(model, call, ["input_ids"]) == call
+    model.config.type_vocab_size = 0
+    assert "token_type_ids" not in completed(model, call, ["token_type_ids"])
 
 
 def record(**inputs: Any) -> Record:

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="graphs are exported")
 pytest.importorskip("onnxruntime", reason="files are run")
 pytest.importorskip("onnxscript", reason="graphs are exported")
 
-from exportcompat import InputObserver, apply_patches
+from exportcompat import ExportCompatError, InputObserver, apply_patches
 from exportcompat._observer import observe
 
 Module: Any = torch.nn.Module
@@ -85,6 +85,71 @@ def test_an_axis_that_a_file_has_fixed_is_left_alone(tmp_path: Path) -> None:
     found = observer.check_discrepancies(path)
     assert found.success
     assert [row.sizes for row in found if row.group == "calls of other sizes"] == [{"batch": 2, "sequence": 13}]
+
+
+class Pooled(Module):
+    """Pools images, `(batch, 3, height, width)`; what it forgets makes no difference to heights of 8, 16 and so on."""
+
+    def __init__(self, *, forgets: bool = False, most: int = 100) -> None:
+        super().__init__()
+        self.forgets, self.most = forgets, most
+
+    def forward(self, pixel_values: Any) -> dict[str, Any]:
+        height, width = pixel_values.shape[2:]
+        if not torch.compiler.is_exporting() and width > self.most:
+            raise ValueError("too wide")
+        pooled = pixel_values.sum((2, 3))
+        return {"pooled": pooled / (height // 8 * 8 if self.forgets else height), "total": pooled.sum(1)}
+
+
+def pooled(folder: Path, **settings: Any) -> tuple[InputObserver, Path]:
+    """Return what has observed one image, and a file that others made, for images of any size."""
+    observer = observe(Pooled(**settings), {"pixel_values": torch.rand(2, 3, 8, 8)}, generate=False)
+    path = folder / "model.onnx"
+    model = Pooled(forgets=settings.get("forgets", False))
+    axes = {"pixel_values": {0: "images", 2: "height", 3: "width"}}
+    sample = {"pixel_values": torch.rand(2, 3, 16, 24)}
+    options = {"input_names": ["pixel_values"], "output_names": ["pooled", "total"], "verbose": False}
+    torch.onnx.export(model, kwargs=sample, dynamic_shapes=axes, dynamo=True, **options).save(path)
+    return observer, path
+
+
+def test_sizes_that_a_file_takes_and_nobody_observed(tmp_path: Path) -> None:
+    observer, path = pooled(tmp_path)
+    found = observer.check_discrepancies(path)
+    assert found.success, found
+    shapes = {row.inputs["pixel_values"] for row in found}
+    assert shapes >= {(1, 3, 8, 8), (3, 3, 8, 8), (2, 3, 16, 8), (2, 3, 5, 8), (2, 3, 8, 16), (2, 3, 8, 5)}
+    observer, path = pooled(tmp_path, forgets=True)
+    observer._model.forgets = False
+    found = observer.check_discrepancies(path)
+    assert [row.call for row in found if not row.success] == ["made up: height 5"]
+
+
+def test_sizes_that_a_file_takes_and_eager_does_not(tmp_path: Path) -> None:
+    observer, path = pooled(tmp_path, most=8)
+    found = observer.check_discrepancies(path)
+    assert found.success, found
+    assert found.notes == ("not compared: made up: width 16; eager: ValueError: too wide",)
+    assert {row.inputs["pixel_values"][3] for row in found} == {8}
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_file_of_others_may_lack_results(is_own: bool, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="the file is changed")
+    observer, path = pooled(tmp_path)
+    model = onnx.load(str(path))
+    del model.graph.output[1]
+    if is_own:
+        model.metadata_props.add(key="exportcompat.version", value="1")
+    onnx.save(model, str(path))
+    if is_own:
+        with pytest.raises(ExportCompatError, match="the file has 1 outputs .*, the model 2"):
+            observer.check_discrepancies(path)
+        return
+    found = observer.check_discrepancies(path)
+    assert found.success
+    assert "the file does not have, so not compared: total" in found.notes
 
 
 def test_what_eager_refuses_is_a_note(tmp_path: Path) -> None:

@@ -139,10 +139,39 @@ def test_a_sound_without_samples(run: Run, tmp_path: Path) -> None:
     assert (status, "empty.wav has no samples; give a sound" in messages) == (2, True), messages
 
 
-def test_weights_of_llama_cpp_are_no_onnx_file(run: Run, tmp_path: Path) -> None:
+def test_weights_of_llama_cpp_are_no_onnx_file(run: Run, tmp_path: Path, llama: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
-    status, _, messages = run("verify", tmp_path / "model.gguf")
-    assert (status, "model.gguf has weights in GGUF, a format of llama.cpp" in messages) == (2, True)
+    shutil.copy(llama / "config.json", tmp_path)
+    folder, file, out = tmp_path, tmp_path / "model.gguf", tmp_path / "out"
+    for command in (
+        ["verify", file],
+        ["verify", folder],
+        ["serve", file],
+        ["export", file, out],
+        ["export", folder, out],
+    ):
+        status, _, messages = run(*command)
+        assert (status, f"{command[1]} has weights in GGUF, a format of llama.cpp" in messages) == (2, True), messages
+
+
+def test_what_is_no_exported_file_says_what_to_name(run: Run, llama: Path) -> None:
+    status, _, messages = run("verify", llama)
+    assert (status, "name a folder that was exported" in messages) == (2, True), messages
+    status, _, messages = run("verify", llama / "model.safetensors")
+    assert (status, "has the weights of a model, and no graph" in messages) == (2, True), messages
+
+
+def no_hub(*args: Any, **kwargs: Any) -> None:
+    raise OSError("the hub cannot be reached")
+
+
+def test_a_folder_that_is_misspelt(run: Run, tmp_path: Path, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", no_hub)
+    shutil.copytree(llama, tmp_path / "models" / "llama")
+    status, _, messages = run("export", "models/llam", "out")
+    wanted = "there is no such folder here, so it was taken for a name of the hub; did you mean 'llama'?"
+    assert (status, wanted in messages) == (2, True), messages
 
 
 @pytest.mark.parametrize("is_verbose", [False, True])

@@ -28,13 +28,13 @@ _MATRIX = "matrix"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
-    It is 0, or 2 where the input cannot be used, or 1 for a file that is not right, and for a closed pipe,
-    or 130 if it was interrupted.
+    It is 0, or 2 where the input cannot be used, or 1 for a file that is not right, and for a closed pipe.
 
     Args:
         argv: the arguments after the command's name; None means those of this process.
 
     Raises:
+        KeyboardInterrupt: it was interrupted; `exportcompat.__main__.run` says so in one line.
         SystemExit: argparse ends the program itself for `--help`, `--version` (0) and for wrong usage (2).
     """
     argv = sys.argv[1:] if argv is None else argv
@@ -51,9 +51,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _close_stdout()
         return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("exportcompat: interrupted\n")
-        return 130
     return 0
 
 

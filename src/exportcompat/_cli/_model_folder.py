@@ -33,9 +33,14 @@ def resolve(source: str) -> str:
         raise ExportCompatError(f"{source} is a file; name the folder that it is in, with config.json and the weights")
     # A name of the hub is one word, or two with a slash between them.
     if path.is_absolute() or source.startswith((".", "~")) or source.count("/") > 1 or os.sep * 2 in source:
-        near = did_you_mean(path.name, _names(path.parent))
-        raise ExportCompatError(f"cannot load {source!r}: there is no such folder here{near}")
+        raise ExportCompatError(f"cannot load {source!r}: there is no such folder here{near_folders(source)}")
     return source
+
+
+def near_folders(source: str) -> str:
+    """Return a question that names the folders whose paths are most like one that is not there; may be empty."""
+    path = Path(source).expanduser()
+    return did_you_mean(path.name, [name for name in _names(path.parent) if (path.parent / name).is_dir()])
 
 
 def _names(folder: Path) -> list[str]:
@@ -52,6 +57,8 @@ def _check_folder(path: Path) -> None:
         raise ExportCompatError(f"cannot load {str(path)!r}: it has no config.json; it has {found}{adapter}")
     _check_shards(path, names)
     weights = [name for name in names if name.endswith(_WEIGHTS)]
+    if weights and all(name.endswith(".gguf") for name in weights):
+        raise ExportCompatError(gguf(str(path)))
     if not weights:
         raise ExportCompatError(
             f"cannot load {str(path)!r}: it has a config.json and no weights; it has {', '.join(names)}"

@@ -10,7 +10,9 @@ from exportcompat._observer import first_line
 from exportcompat._sample_inputs import Given, InputMaker, Processors, Task, check_given, check_task, task_of
 from exportcompat.registry import ExportCompatError
 
-from ._model_folder import resolve
+from ._model_folder import near_folders, resolve
+
+_ON_THE_HUB = "; there is no such folder here, so it was taken for a name of the hub"
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def _loading(name: str, load: Callable[[], Any]) -> Any:
         return load()
     except Exception as error:
         # transformers, its hub client and safetensors raise exceptions of many classes for what cannot be read.
-        hint = "" if Path(name).exists() else "; there is no such folder here, so it was taken for a name of the hub"
+        hint = "" if Path(name).exists() else f"{_ON_THE_HUB}{near_folders(name)}"
         if "trust_remote_code" in str(error):
             hint = "; it has code of its own: read it, and pass --trust-remote-code if it may run"
         raise ExportCompatError(f"cannot load {name!r}: {first_line(error)}{hint}") from error

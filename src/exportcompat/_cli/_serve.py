@@ -12,7 +12,7 @@ from exportcompat.registry import ExportCompatError
 from ._export import given_of, served_data
 from ._options import to_json
 from ._talk import Talk, calm
-from ._verify import observed
+from ._verify import check_format, observed
 
 
 def run_serve(arguments: argparse.Namespace) -> Iterator[str]:
@@ -27,6 +27,7 @@ def run_serve(arguments: argparse.Namespace) -> Iterator[str]:
     check_task(arguments.task)
     check_given(given_of(arguments))
     path, talk = Path(arguments.file), Talk(is_quiet=arguments.quiet)
+    check_format(path)
     if not path.is_file():
         raise ExportCompatError(f"{path} is no file; name an ONNX file of a decoder, as `exportcompat export` writes")
     with calm(is_verbose=arguments.verbose), talk.ticking():

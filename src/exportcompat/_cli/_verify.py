@@ -9,7 +9,7 @@ from pathlib import Path
 
 from exportcompat._api import apply_patches
 from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
-from exportcompat._sample_inputs import check_given, check_task, facts
+from exportcompat._sample_inputs import check_given, check_task, completed, facts
 from exportcompat._verification import PREFIX, Discrepancies, OnnxFile, UnmatchedError, check_provider
 from exportcompat.registry import ExportCompatError
 
@@ -72,15 +72,30 @@ def _files(path: Path) -> list[Path]:
     Raises:
         ExportCompatError: the folder has none, or the file is of another format.
     """
-    if path.suffix == ".gguf":
-        raise ExportCompatError(gguf(str(path)))
+    check_format(path)
     if not path.is_dir():
         return [path]
     found = sorted([*path.glob("*.onnx"), *path.glob("onnx/*.onnx")])
     if not found:
         names = ", ".join(sorted(item.name for item in path.iterdir())[:8]) or "nothing"
-        raise ExportCompatError(f"{path} has no ONNX file, and its onnx/ has none; it has {names}")
+        raise ExportCompatError(
+            f"{path} has no ONNX file, and its onnx/ has none; it has {names}; name a folder that was exported"
+        )
     return found
+
+
+def check_format(path: Path) -> None:
+    """Refuse weights of other programs, and folders that have nothing else.
+
+    Raises:
+        ExportCompatError: it is such a file or folder.
+    """
+    files = list(path.iterdir()) if path.is_dir() else [path]
+    kinds = {item.suffix for item in files}
+    if ".gguf" in kinds and ".onnx" not in kinds and not (path / "onnx").is_dir():
+        raise ExportCompatError(gguf(str(path)))
+    if path.suffix == ".safetensors":
+        raise ExportCompatError(f"{path} has the weights of a model, and no graph; name a file that was exported")
 
 
 def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepancies:
@@ -124,8 +139,9 @@ def observed(path: Path, arguments: argparse.Namespace, talk: Talk) -> InputObse
 
 
 def _taken(loaded: Loaded, path: Path, inputs: tuple[str, ...], talk: Talk) -> Loaded:
-    """Return what was loaded, without the inputs that were made up and that a file of others does not take."""
+    """Return what was loaded, with the inputs that a file of others takes, and without those that it does not take."""
     known = [re.sub(r"\W", "_", name) for name in inputs]
+    loaded = replace(loaded, inputs=[completed(loaded.model, call, known) for call in loaded.inputs])
     left = [name for name in loaded.inputs[0] if not any(f"{other}_".startswith(f"{name}_") for other in known)]
     left = [name for name in left if hasattr(loaded.inputs[0][name], "shape")]
     if not left or len(left) == len(loaded.inputs[0]):

@@ -11,8 +11,8 @@ from exportcompat._verification import Discrepancy, Program, matched, placed
 
 from . import _export_sample
 from ._bounds import Condition, sizes_around
-from ._compared_call import Observed, compared_row, first_line, input_paths
-from ._dynamic_axes import BATCH
+from ._compared_call import Observed, compared_row, first_line, input_paths, may_lack_results
+from ._dynamic_axes import BATCH, Axes
 from ._embedded_tokens import TOKENS
 from ._record import Part, Record, take_result
 from ._text_only_decoder import placeholders
@@ -58,10 +58,29 @@ class MadeUpCalls:
         calls = observed.aligned.calls
         self._richest = max(range(len(calls)), key=lambda index: len(calls[index]))
         self._base = _export_sample.call(observed.aligned, observed.axes, self._richest)
-        axes = observed.axes.items()
-        self._sizes = {name: int(self._base[path].shape[axis]) for path, named in axes for axis, name in named.items()}
         paths = input_paths(observed.aligned)
         self._inputs = {name: paths[other] for name, other in matched(file.inputs, paths, "the inputs").items()}
+        self._free = self._free_in_the_file()
+        named = [*observed.axes.items(), *self._free.items()]
+        self._sizes = {name: self._base[path].shape[axis] for path, axes in named for axis, name in axes.items()}
+
+    def _free_in_the_file(self) -> Axes:
+        """Return the axes that a file takes in any size, by its own name for them, and that no call has shown to vary.
+
+        Axes of one name and one size vary together.
+        """
+        known, found = {name for axes in self._observed.axes.values() for name in axes.values()}, {}
+        sizes: dict[str, int] = {}
+        for item, path in self._inputs.items():
+            named = {}
+            for axis, size in enumerate(self._file.inputs[item]):
+                own, seen = f"{path}_{axis}", self._base[path].shape[axis]
+                if isinstance(size, int) or axis in self._observed.axes.get(path, {}):
+                    continue
+                is_own = not size or size in known or sizes.setdefault(size, seen) != seen
+                named[axis] = own if is_own else size
+            found[path] = named
+        return found
 
     def around_bounds(self, found: Sequence[Condition]) -> Iterator[Discrepancy]:
         """Yield comparisons of the richest call at sizes on both sides of each condition."""
@@ -81,11 +100,28 @@ class MadeUpCalls:
         if len(self._observed.aligned.calls[self._richest]) < len(self._observed.aligned.paths):
             return
         for call in [*self._other_sizes(), *self._padded()]:
-            row = self._compared(call)
-            if row.error.startswith("eager: "):
-                notes.append(f"not compared: {row.call}; {row.error}")
-            else:
-                yield row
+            yield from self._taken(call, notes)
+        for name in dict.fromkeys(name for axes in self._free.values() for name in axes.values()):
+            yield from self._resized(name, notes)
+
+    def _taken(self, call: _Call, notes: list[str]) -> Iterator[Discrepancy]:
+        """Yield the comparison of a call, or add a note that eager refuses it."""
+        row = self._compared(call)
+        if row.error.startswith("eager: "):
+            notes.append(f"not compared: {row.call}; {row.error}")
+        else:
+            yield row
+
+    def _resized(self, name: str, notes: list[str]) -> Iterator[Discrepancy]:
+        """Yield comparisons at twice the size of an axis, and at one that is no multiple; one refusal is enough."""
+        size = self._sizes[name]
+        for other in (2 * size, size - _FEWER):
+            if other > 1:
+                call = self._call({**self._sizes, name: other}, "calls of other sizes")
+                found = list(self._taken(replace(call, label=f"made up: {name} {other}"), notes))
+                if not found:
+                    return
+                yield from found
 
     def _other_sizes(self) -> Iterator[_Call]:
         for name in dict.fromkeys((BATCH, self._images)):
@@ -146,7 +182,8 @@ class MadeUpCalls:
 
     def _call(self, sizes: Mapping[str, int], group: str) -> _Call:
         axes, aligned = self._observed.axes, self._observed.aligned
-        wanted = {path: {axis: sizes[name] for axis, name in axes[path].items()} for path in aligned.paths}
+        named = {path: {**axes[path], **self._free.get(path, {})} for path in aligned.paths}
+        wanted = {path: {axis: sizes[name] for axis, name in named[path].items()} for path in aligned.paths}
         tensors = {path: _export_sample.resized(self._base[path], wanted[path]) for path in aligned.paths}
         return _Call("made up: " + ", ".join(f"{name} {size}" for name, size in sizes.items()), sizes, tensors, group)
 
@@ -165,6 +202,7 @@ class MadeUpCalls:
             return Discrepancy(**fields, **passed, sizes=call.sizes, error=f"eager: {first_line(error)}")
         record = Record(Part(), result, 0, time.perf_counter() - begin)
         feeds = {name: call.tensors[path] for name, path in self._inputs.items()}
-        outputs = placed(self._file.outputs, list(self._names.values()))
+        partly = may_lack_results(observed.aligned, self._file)
+        outputs = placed(self._file.outputs, list(self._names.values()), partly=partly)
         row = compared_row(0, 1, record, self._file, feeds, outputs, self._names, self._tolerance)
         return replace(row, **fields, sizes=call.sizes)

@@ -27,7 +27,7 @@ from exportcompat.patches.toolkit.cache_names import cache_name
 
 from . import _export_sample
 from ._bounds import Condition, call_sizes, conditions, labelled, outside, schedules
-from ._compared_call import REFUSED, Observed, compared_row, first_line, input_paths, tensor_outputs
+from ._compared_call import REFUSED, Observed, compared_row, first_line, input_paths, may_lack_results, tensor_outputs
 from ._eager_decoder import EagerDecoder
 from ._embedded_tokens import embed
 from ._made_up_calls import MadeUpCalls
@@ -62,7 +62,7 @@ def _replayed(
     if names:
         return Discrepancies(rows)
     found, contract = conditions(file.metadata), contract_of(file.metadata)
-    notes = [*_without_cache(observed), *_ways(observed, file)]
+    notes = [*_without_cache(observed), *_ways(observed, file), *_lacking(file, results)]
     if observed.aligned.is_decoder:
         usual = _admitted(contract, decoder_schedules())
         for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
@@ -103,6 +103,13 @@ def _ways(observed: Observed, file: _File) -> list[str]:
     if weights:
         found.append(f"its weights are smaller than the model's, which counts as a difference: {weights}")
     return found
+
+
+def _lacking(file: OnnxFile, results: Mapping[str, str]) -> list[str]:
+    """Return a sentence that names the results of the model which a file does not have."""
+    has = placed(file.outputs, list(results.values()), partly=True).values()
+    lost = [name for name in results.values() if name not in has]
+    return [f"the file does not have, so not compared: {', '.join(lost)}"] if lost else []
 
 
 def _calls(found: Iterable[Schedule]) -> int:
@@ -155,7 +162,8 @@ def _stored(
     known = input_paths(aligned)
     rest = [name for name in file.inputs if name not in names]
     inputs = {**names, **{name: known[other] for name, other in matched(rest, known, "the inputs").items()}}
-    outputs, contract = placed(file.outputs, list(results.values())), contract_of(file.metadata)
+    contract = contract_of(file.metadata)
+    outputs = placed(file.outputs, list(results.values()), partly=may_lack_results(aligned, file))
     for index, record in enumerate(observed.records):
         tensors = _export_sample.call(aligned, observed.axes, index)
         feeds = {name: tensors[leaf] for name, leaf in inputs.items() if leaf in tensors}

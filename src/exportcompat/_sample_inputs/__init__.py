@@ -1,5 +1,6 @@
 """What a model is for, and inputs to run it on: made from its configuration, by its processors, or read from files."""
 
+from ._made_inputs import completed
 from ._media import Given, check_given
 from ._model_inputs import Call, InputMaker, facts
 from ._processors import Processors
@@ -14,6 +15,7 @@ __all__ = [
     "Task",
     "check_given",
     "check_task",
+    "completed",
     "facts",
     "task_of",
 ]

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from exportcompat._extras import require
@@ -97,6 +97,26 @@ def segments(model: Any) -> int:
     """Return how many kinds of segments a text may have; 0 if the configuration does not say."""
     found = getattr(_text_config(model.config), "type_vocab_size", 0)
     return found if isinstance(found, int) else 0
+
+
+def two_segments(ids: Any) -> Any:
+    """Return the segment of each token, 0 or 1: a text has two, as questions and their texts have."""
+    return (ids.cumsum(1) > ids.sum(1, True) // 2).long()
+
+
+def completed(model: Any, call: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return a made-up call with those arguments of `names` that it lacks and that follow from its tokens."""
+    ids = call.get("input_ids")
+    if ids is None or ids.dim() != 2:
+        return dict(call)
+    torch = require("torch", "torch")
+    made = {
+        "attention_mask": torch.ones_like(ids),
+        "position_ids": torch.arange(ids.shape[1]).expand(ids.shape).contiguous(),
+        **({"token_type_ids": two_segments(ids)} if segments(model) > 1 else {}),
+    }
+    wanted = [name for name in made if name in names and name in parameters(model)]
+    return {**{name: made[name] for name in wanted}, **call}
 
 
 def text(model: Any, found: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ._made_inputs import (
     sound_argument,
     text,
     tokens,
+    two_segments,
 )
 from ._media import Given, arrays, images, sounds
 from ._processors import Processors
@@ -212,8 +213,7 @@ class InputMaker:
         if self._given.prompt is None:
             made = text(self._model, tokens(self._model, batch, is_ended=self._reads_end()))
             if self._has_segments(tokenizer):
-                # Two segments, as questions and their texts have.
-                made["token_type_ids"] = (made["input_ids"].cumsum(1) > made["input_ids"].sum(1, True) // 2).long()
+                made["token_type_ids"] = two_segments(made["input_ids"])
             return self._choices(made)
         if tokenizer is None:
             raise ExportCompatError(

@@ -194,13 +194,19 @@ def matched(found: Collection[str], known: Collection[str], what: str) -> dict[s
     return {name: table[_plain(name)] for name in found}
 
 
-def placed(found: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+def placed(found: Sequence[str], known: Sequence[str], *, partly: bool = False) -> dict[str, str]:
     """Return the known name for each output of a file: by name where all have one, else by position.
+
+    Args:
+        found: the outputs of the file.
+        known: the results of the model.
+        partly: a file may lack some of them, if all that it has are known by name.
 
     Raises:
         ExportCompatError: there are not as many.
     """
-    if {_plain(name) for name in known} <= {_plain(name) for name in found}:
+    names, results = ({_plain(name) for name in items} for items in (found, known))
+    if results <= names or (partly and names <= results):
         return {name: other for name in found for other in known if _plain(name) == _plain(other)}
     if len(found) != len(known):
         raise ExportCompatError(
