@@ -24,6 +24,7 @@ from exportcompat._verification import (
     run,
 )
 from exportcompat.patches.toolkit.cache_names import cache_name
+from exportcompat.registry import ExportCompatError
 
 from . import _export_sample
 from ._bounds import Condition, call_sizes, conditions, labelled, outside, schedules
@@ -37,22 +38,30 @@ from ._text_only_decoder import TextOnlyDecoder
 
 
 def replay(
-    observed: Observed, file: OnnxFile, tolerance: float | None, names: Mapping[str, str], tell: Tell
+    observed: Observed,
+    file: OnnxFile,
+    tolerance: float | None,
+    names: Mapping[str, str],
+    tell: Tell,
+    given: Contract | None = None,
 ) -> Discrepancies:
     """Compare every stored call, for decoders every call of the schedule, and calls around each bound of the file.
 
+    A contract that is given narrows the one that the file states.
+
     Raises:
-        ExportCompatError: the file has an input or output that was not observed.
+        ExportCompatError: the file has an input or output that was not observed; a contract is given, and it is no
+            decoder.
     """
+    contract = _contract(observed, file, given)
     results = tensor_outputs(observed.records, observed.aligned)
     if file.is_widened and tolerance is None and not _is_narrow(observed):
         tolerance = WIDENED
     progress = Progress(tell)
-    rows = list(progress.through(_stored(observed, file, results, tolerance, names), len(observed.records)))
+    rows = list(progress.through(_stored(observed, file, results, tolerance, names, contract), len(observed.records)))
     if names:
         return Discrepancies(rows)
-    found, contract = conditions(file.metadata), contract_of(file.metadata)
-    notes = [*_without_cache(observed), *_ways(observed, file)]
+    found, notes = conditions(file.metadata), [*_without_cache(observed), *_ways(observed, file, contract)]
     if observed.aligned.is_decoder:
         usual = _admitted(contract, decoder_schedules())
         for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
@@ -67,6 +76,23 @@ def replay(
         for row in progress.through(chain(made_up.unseen(notes), made_up.around_bounds(found)), 0):
             _sort(row, found, rows, notes)
     return Discrepancies(rows, list(dict.fromkeys(notes)))
+
+
+def _contract(observed: Observed, file: OnnxFile, given: Contract | None) -> Contract:
+    """Return the contract within which a file is compared.
+
+    Raises:
+        ExportCompatError: one is given, and the file is no decoder.
+    """
+    stated = contract_of(file.metadata)
+    if given is None or given == Contract():
+        return stated
+    if not observed.aligned.is_decoder:
+        raise ExportCompatError(
+            f"{file.path} is compared with {type(observed.model).__name__}.{observed.method}, which is no decoder with "
+            "a cache, and a contract is one of a decoder's calls; compare it without one"
+        )
+    return stated.narrowed(given)
 
 
 def _is_narrow(observed: Observed) -> bool:
@@ -84,9 +110,9 @@ def _widened(observed: Observed) -> str:
     )
 
 
-def _ways(observed: Observed, file: OnnxFile) -> list[str]:
+def _ways(observed: Observed, file: OnnxFile, contract: Contract) -> list[str]:
     """Return sentences that say how a file is run, and what is not asked of it."""
-    contract, weights = contract_of(file.metadata), file.metadata.get(f"{PREFIX}weights")
+    weights = file.metadata.get(f"{PREFIX}weights")
     found = [_widened(observed)] if file.is_widened else []
     if file.provider != CPU:
         found.append(f"run by {file.provider}, with products of float32 in float32 and not in TF32")
@@ -141,13 +167,18 @@ def _sizes(row: Discrepancy) -> Mapping[str, int]:
 
 
 def _stored(
-    observed: Observed, file: OnnxFile, results: dict[str, str], tolerance: float | None, names: Mapping[str, str]
+    observed: Observed,
+    file: OnnxFile,
+    results: dict[str, str],
+    tolerance: float | None,
+    names: Mapping[str, str],
+    contract: Contract,
 ) -> Iterator[Discrepancy]:
     aligned = observed.aligned
     known = input_paths(aligned)
     rest = [name for name in file.inputs if name not in names]
     inputs = {**names, **{name: known[other] for name, other in matched(rest, known, "the inputs").items()}}
-    outputs, contract = placed(file.outputs, list(results.values())), contract_of(file.metadata)
+    outputs = placed(file.outputs, list(results.values()))
     for index, record in enumerate(observed.records):
         tensors = _export_sample.call(aligned, observed.axes, index)
         feeds = {name: tensors[leaf] for name, leaf in inputs.items() if leaf in tensors}
@@ -158,7 +189,11 @@ def _stored(
 
 
 def _admitted(contract: Contract, wanted: Iterable[Schedule]) -> list[Schedule]:
-    return [item for item in wanted if contract.admits_all(item.batch, item.lengths)]
+    """Return the conversations up to the first call that is not within the contract, each once."""
+    cut = (
+        replace(item, lengths=contract.admitted(item.batch, item.lengths, padded=item.padding > 0)) for item in wanted
+    )
+    return [item for item in dict.fromkeys(cut) if item.lengths]
 
 
 def _within(contract: Contract, feeds: Mapping[str, Any]) -> bool:
@@ -166,8 +201,10 @@ def _within(contract: Contract, feeds: Mapping[str, Any]) -> bool:
     tokens = feeds.get("input_ids", feeds.get("inputs_embeds"))
     if contract == Contract() or tokens is None:
         return True
-    past = feeds["attention_mask"].shape[1] - tokens.shape[1] if "attention_mask" in feeds else 0
-    return contract.admits(tokens.shape[0], past, tokens.shape[1])
+    mask = feeds.get("attention_mask")
+    past = 0 if mask is None else mask.shape[1] - tokens.shape[1]
+    padded = mask is not None and not bool(mask.all())
+    return contract.admits(tokens.shape[0], past, tokens.shape[1], padded=padded)
 
 
 def _scheduled(
