@@ -17,6 +17,11 @@ TRANSFORMERS = ("5.24.0", "4.57.6")
 ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
 # Other ways to export and to run the result, by what they are run with.
 LANES = ("openvino==2026.4.1", "executorch==1.4.1")
+# Exporters whose files are judged beside ours, by the release of transformers that they are run with.
+JUDGED = {
+    "5.24.0": ("mobius-onnx==0.1.0", "onnxruntime-genai==0.18.0"),
+    "4.57.6": ("optimum-onnx==0.1.0",),
+}
 # Recipes for released packages: the patch file, what checks it, and what the package is run with.
 RECIPES = {
     "optimum-executorch-1.1.0": ("check_optimum_executorch.py", "5.0.0rc1", "executorch==1.4.1"),
@@ -125,6 +130,14 @@ def lanes(session: nox.Session) -> None:
     """Export the telling cases beyond ONNX, those that have no current result; `-- --help` says how to choose."""
     install(session, TRANSFORMERS[0], *CELL_TOOLS, *LANES)
     run_python(session, "-m", "exportcompat.matrix", "lanes", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("transformers", TRANSFORMERS)
+def judge(session: nox.Session, transformers: str) -> None:
+    """Let exporters make files of the same decoders, and compare all with eager; `-- --help` says how to choose."""
+    install(session, transformers, *CELL_TOOLS, *JUDGED[transformers])
+    run_python(session, "-m", "exportcompat.matrix", "judge", *session.posargs)
 
 
 @nox.session

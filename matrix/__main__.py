@@ -16,6 +16,7 @@ _EDITABLE = "pip install -e '.[all]', or the sessions of nox"
 _RESULTS = Path("matrix/results")
 _ZOO = Path("matrix/zoo/results")
 _LANES = Path("matrix/lanes/results.jsonl")
+_JUDGE = Path("matrix/judge/results.jsonl")
 _PAGE = Path("build/matrix.html")
 _DATA = Path("build/exportcompat-data/exportcompat_data")
 
@@ -367,6 +368,22 @@ def _add_lanes(commands: Commands) -> None:
     parser.add_argument("--page", type=Path, metavar="FILE", help="run nothing; write the page of the results")
 
 
+def _add_judge(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from .judge import run_judge, write_page
+
+        return write_page(arguments.results, arguments.page) if arguments.page else run_judge(arguments)
+
+    parser = _add(commands, "judge", "let the installed exporters make files of decoders, and compare all alike", run)
+    parser.add_argument("--maker", action="append", default=[], metavar="NAME", help="only these, as shell patterns")
+    parser.add_argument("--model", action="append", default=[], metavar="NAME", help="models, as shell patterns")
+    parser.add_argument("--fresh", action="store_true", help="make and judge again what has a result")
+    parser.add_argument("--list", action="store_true", help="show what would be run, and end")
+    parser.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for a file, and its judge (600)")
+    parser.add_argument("--results", type=Path, default=_JUDGE, metavar="FILE", help=f"the results ({_JUDGE})")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="run nothing; write the page of the results")
+
+
 _COMMANDS = (
     _add_run,
     _add_why,
@@ -387,6 +404,7 @@ _COMMANDS = (
     _add_bisect,
     _add_zoo,
     _add_lanes,
+    _add_judge,
 )
 
 if __name__ == "__main__":

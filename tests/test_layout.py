@@ -39,7 +39,8 @@ _EXPORT = (
     "registry",
 )
 LINES = (
-    ("_cli", "matrix", "matrix.zoo", *_EXPORT),
+    ("_cli", "matrix", "matrix.judge", "matrix.zoo", *_EXPORT),
+    ("_cli", "matrix", "matrix.judge", "matrix.store", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.checks", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "_drift", "registry"),

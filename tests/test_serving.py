@@ -16,10 +16,25 @@ def test_a_contract_says_which_calls_it_admits() -> None:
     chunks = Contract(chunk_batch=1)
     assert [chunks.admits(3, 0, 5), chunks.admits(3, 5, 1), chunks.admits(1, 5, 3)] == [True] * 3
     assert not chunks.admits(2, 5, 3)
-    assert chunks.admits_all(3, (5, 1, 1)) and not chunks.admits_all(3, (6, 1, 5))
+    assert chunks.admitted(3, (5, 1, 1)) == (5, 1, 1) and chunks.admitted(3, (6, 1, 5, 1)) == (6, 1)
     both = chunks.narrowed(Contract(last_logits=True)).narrowed(Contract(chunk_batch=4))
     assert both == Contract(chunk_batch=1, last_logits=True)
     assert contract_of(both.to_metadata()) == both != contract_of({}) == Contract()
+
+
+def test_a_contract_without_padding_or_chunks_and_for_one_sequence() -> None:
+    plain, single, steps = Contract(padding=False), Contract(batch=1), Contract(chunk_batch=0)
+    assert plain.admits(3, 0, 5) and not plain.admits(1, 0, 5, padded=True)
+    assert plain.admitted(3, (5, 1), padded=True) == () != plain.admitted(3, (5, 1))
+    assert single.admits(1, 5, 3) and not single.admits(2, 0, 5) and not single.admits(2, 5, 1)
+    assert steps.admitted(1, (40, 1, 3)) == (40, 1)
+    both = plain.narrowed(single).narrowed(steps)
+    assert both == Contract(chunk_batch=0, padding=False, batch=1)
+    assert str(both) == (
+        "first calls and single tokens: batch 1, no padding; chunks after a past: none; logits of every token"
+    )
+    # A file that says nothing of them was derived for calls of any batch, with padding.
+    assert contract_of({"exportcompat.contract": '{"chunk_batch": 1, "last_logits": true}'}).padding
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from ._dependencies import own_source
 from ._merge import merge
 from ._outcomes import BROKEN, CHECKED, NOT_THERE, STATES, UNTESTED, WORKS
 from ._rekey import rekey, write_evidence
-from ._result_key import code_of, key, parts_of
+from ._result_key import code_of, key, own_digest, parts_of
 from ._results import PACKAGES, Installed, Results, file_name, proof_texts, read_results
 from ._source_tree import SourceTree
 
@@ -23,6 +23,7 @@ __all__ = [
     "file_name",
     "key",
     "merge",
+    "own_digest",
     "own_source",
     "parts_of",
     "proof_texts",

@@ -74,6 +74,11 @@ def parts_of(case: Case, versions: Mapping[str, str], row: Mapping[str, Any]) ->
         yield from _dependencies(tree, picks).walk(_parts(tree, functions, is_called=is_called))
 
 
+def own_digest(functions: Iterable[str]) -> str:
+    """Return a digest of every definition of ours that functions lead to, given as `"module:function"`."""
+    return _digest(own_source(), tuple(functions), True, ())
+
+
 Root = tuple[tuple[str, ...], bool, tuple[str, ...]]
 """Functions, whether what they return is called, and the names of settings that count."""
 

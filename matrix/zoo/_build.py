@@ -6,9 +6,10 @@ from typing import Any
 
 from exportcompat._extras import require
 from exportcompat._sample_inputs import TASKS, Call, Given, InputMaker, Processors, Task
+from exportcompat.registry import ExportCompatError
 
 from ._arguments import beside
-from ._catalogue import Entry
+from ._catalogue import Entry, entries
 from ._small_config import WIDTHS, small_config
 
 _SEED = 0
@@ -149,3 +150,18 @@ def _run(model: Any, calls: list[Call]) -> None:
                 model.generate(**call, max_new_tokens=2)
             else:
                 model(**call)
+
+
+def build_type(task: str, model_type: str) -> Any:
+    """Return the model of a type for a task, tiny, as `build` makes it.
+
+    Raises:
+        ExportCompatError: the installed transformers has no such type, or none that can be built.
+    """
+    found = [entry for entry in entries() if (entry.task, entry.model_type) == (task, model_type)]
+    if not found:
+        raise ExportCompatError(f"the installed transformers has no {model_type!r} for {task}")
+    try:
+        return build(found[0]).model
+    except NotBuiltError as error:
+        raise ExportCompatError(f"{model_type!r} cannot be built: {error}") from error

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ._exporter import Exported, export
     from ._observer import InputObserver
     from ._plugins import RegistrySource, installed_registries, load_registry
-    from ._verification import Discrepancies, Discrepancy
+    from ._verification import Contract, Discrepancies, Discrepancy
 
 __all__ = [
     "Assumption",
@@ -60,6 +60,7 @@ __all__ = [
     "CompanionWarning",
     "Compatibility",
     "ConflictError",
+    "Contract",
     "Decision",
     "Discrepancies",
     "Discrepancy",
@@ -105,6 +106,7 @@ _LATER = {
     "CompanionWarning": "registry",
     "Compatibility": "_dataset",
     "ConflictError": "registry",
+    "Contract": "_verification",
     "Decision": "registry",
     "Discrepancies": "_verification",
     "Discrepancy": "_verification",

@@ -96,6 +96,45 @@ def test_verify_a_folder_as_json(made: tuple[Path, int], run: Run) -> None:
     assert document["path"] == str(made[0] / "model.onnx") and document.keys() == {"path", "success", "calls"}
 
 
+@pytest.fixture(scope="module")
+def deaf(made: tuple[Path, int], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file that takes a mask and does not look at it; its cache has a name for the size of a head."""
+    ir = pytest.importorskip("onnx_ir", reason="onnxscript brings it")
+    model = ir.load(made[0] / "model.onnx")
+    mask = next(value for value in model.graph.inputs if value.name == "attention_mask")
+    same = ir.node("Equal", [mask, mask])
+    ones = ir.node("Cast", [same.outputs[0]], attributes={"to": ir.DataType.INT64})
+    for user, index in [use for use in mask.uses() if use.node is not same]:
+        user.replace_input_with(index, ones.outputs[0])
+    for node in (ones, same):
+        model.graph.insert_before(model.graph[0], node)
+    for value in model.graph.inputs:
+        if value.name.startswith("past_key_values"):
+            value.shape = ir.Shape([*value.shape[:-1], "head"])
+    path = tmp_path_factory.mktemp("deaf") / "model.onnx"
+    ir.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize(("options", "status"), [((), 1), (("--no-padding",), 0), (("--batch", "1", "--no-chunks"), 1)])
+def test_verify_within_a_contract(options: tuple[str, ...], status: int, deaf: Path, llama: Path, run: Run) -> None:
+    found, text, _ = run("verify", deaf, "--model", llama, "--json", *options)
+    calls = json.loads(text)["calls"]
+    wrong = [call for call in calls if not call["success"]]
+    assert found == status
+    assert all("padding 2" in call["group"] and not call["error"] for call in wrong) and bool(wrong) == bool(status)
+    if "--batch" in options:
+        assert {call["inputs"]["input_ids"][0] for call in calls} == {1}
+        assert not [call for call in calls if call["past"] and call["new"] > 1]
+
+
+def test_a_contract_is_one_of_a_decoder(run: Run, tmp_path: Path, llama: Path) -> None:
+    arguments = ["--task", "text-generation", "--no-verify"]
+    assert run("export", llama, tmp_path / "out", *arguments)[0] == 0
+    status, _, messages = run("verify", tmp_path / "out" / "model.onnx", "--no-padding")
+    assert (status, "which is no decoder with a cache" in messages) == (2, True)
+
+
 def test_verify_with_too_few_arrays(run: Run, tmp_path: Path, llama: Path) -> None:
     whole, part = tmp_path / "whole.npz", tmp_path / "part.npz"
     ids = numpy.full((2, 5), 7)

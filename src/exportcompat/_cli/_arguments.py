@@ -77,10 +77,26 @@ def add_verify(commands: Any) -> argparse.ArgumentParser:
         default="CPUExecutionProvider",
         help="what runs the file in ONNX Runtime: CPUExecutionProvider (default) or CUDAExecutionProvider",
     )
+    _add_contract(parser)
     _add_inputs(parser)
     _add_talk(parser)
     parser.set_defaults(run=_verify)
     return parser
+
+
+def _add_contract(parser: argparse.ArgumentParser) -> None:
+    """Add what calls a file of others does not promise to take."""
+    group = parser.add_argument_group("contract of a decoder", "for a file that promises less than every call")
+    group.add_argument("--no-padding", action="store_true", help="no call with left padding")
+    group.add_argument("--batch", type=_positive, metavar="N", help="at most N sequences in a call")
+    group.add_argument("--no-chunks", action="store_true", help="after the first call one new token at a time")
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if not number:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count of sequences; give 1 or more")
+    return number
 
 
 def add_serve(commands: Any) -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ from pathlib import Path
 from exportcompat._api import apply_patches
 from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
 from exportcompat._sample_inputs import check_given, check_task, completed, facts
-from exportcompat._verification import PREFIX, Discrepancies, OnnxFile, UnmatchedError, check_provider
+from exportcompat._verification import PREFIX, Contract, Discrepancies, OnnxFile, UnmatchedError, check_provider
 from exportcompat.registry import ExportCompatError
 
 from ._export import document, given_of, judge, notes
@@ -108,11 +108,19 @@ def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepa
     talk("verify ...")
     try:
         count = partial(talk.count, "calls")
-        return observer.check_discrepancies(path, progress_bar=count, provider=arguments.provider)
+        return observer.check_discrepancies(
+            path, progress_bar=count, provider=arguments.provider, contract=_contract(arguments)
+        )
     except UnmatchedError as error:
         names, known = (", ".join(map(repr, items)) for items in (error.unknown, error.known))
         what = f"add {names} to {arguments.inputs}" if arguments.inputs else "give --inputs FILE.npz, with all of them"
         raise ExportCompatError(f"{path} takes {names}, and the model was run with {known} alone; {what}") from error
+
+
+def _contract(arguments: argparse.Namespace) -> Contract:
+    """Return the calls that are compared, by the options."""
+    chunks = 0 if arguments.no_chunks else None
+    return Contract(chunk_batch=chunks, padding=not arguments.no_padding, batch=arguments.batch)
 
 
 def observed(path: Path, arguments: argparse.Namespace, talk: Talk) -> InputObserver:

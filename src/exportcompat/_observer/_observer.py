@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from exportcompat._extras import require
-from exportcompat._verification import CPU, Discrepancies, HalfPrecisionFile, OnnxFile
+from exportcompat._verification import CPU, Contract, Discrepancies, HalfPrecisionFile, OnnxFile
 from exportcompat.patches.toolkit.cache_names import cache_name
 from exportcompat.registry import ExportCompatError, html_table, text_table
 
@@ -314,6 +314,7 @@ class InputObserver:
         names: Mapping[str, str] | None = None,
         progress_bar: bool | Tell = False,
         provider: str = CPU,
+        contract: Contract | None = None,
     ) -> Discrepancies:
         """Compare an exported file with what was observed, and a decoder also with eager on calls of other shapes.
 
@@ -330,22 +331,23 @@ class InputObserver:
             progress_bar: show a bar, or call a function with the number of calls that are done and that there are.
             provider: of ONNX Runtime that runs the file, `"CPUExecutionProvider"` or `"CUDAExecutionProvider"`; eager
                 runs where the model is.
+            contract: the calls that are compared, where a file of others promises less than all; of a decoder alone.
+                None for what the file states.
 
         Raises:
-            ExportCompatError: nothing was observed, the file cannot be loaded, the provider is not there, or the file
-                has inputs or outputs that were not observed.
+            ExportCompatError: nothing was observed, the file cannot be loaded, the provider is not there, the file has
+                inputs or outputs that were not observed, or a contract is given for what is no decoder.
             MissingExtraError: onnxruntime is not installed, or, for a bar, tqdm.
         """
         # What cannot be observed is said before a file is loaded.
         observed = self._observed(self._batch)
         with _saved(onnx_model) as path, telling(progress_bar) as tell:
             file = OnnxFile(path, provider=provider)
-            if not file.half:
-                return replay(observed, file, tolerance, names or {}, tell)
-            wide = self._in_float32()
+            wide = self._in_float32() if file.half else None
             if wide is None:
-                return replay(observed, file, tolerance, names or {}, tell)
-            return replay(wide._observed(self._batch), HalfPrecisionFile(file), tolerance, names or {}, tell)
+                return replay(observed, file, tolerance, names or {}, tell, contract)
+            half = HalfPrecisionFile(file)
+            return replay(wide._observed(self._batch), half, tolerance, names or {}, tell, contract)
 
     def _in_float32(self) -> "InputObserver | None":
         """Return what has observed the same calls of a copy of the model in float32; None if there can be none."""

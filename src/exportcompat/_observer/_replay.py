@@ -24,6 +24,7 @@ from exportcompat._verification import (
     run,
 )
 from exportcompat.patches.toolkit.cache_names import cache_name
+from exportcompat.registry import ExportCompatError
 
 from . import _export_sample
 from ._bounds import Condition, call_sizes, conditions, labelled, outside, schedules
@@ -39,30 +40,44 @@ _File = OnnxFile | HalfPrecisionFile
 
 
 def replay(
-    observed: Observed, file: _File, tolerance: float | None, names: Mapping[str, str], tell: Tell
+    observed: Observed,
+    file: _File,
+    tolerance: float | None,
+    names: Mapping[str, str],
+    tell: Tell,
+    given: Contract | None = None,
 ) -> Discrepancies:
     """Compare every stored call, for decoders every call of the schedule, and calls around each bound of the file.
 
+    A contract that is given narrows the one that the file states.
+
     Raises:
-        ExportCompatError: the file has an input or output that was not observed.
+        ExportCompatError: the file has an input or output that was not observed; a contract is given, and it is no
+            decoder.
     """
+    contract = _contract(observed, file, given)
     if not isinstance(file, HalfPrecisionFile):
-        return _replayed(observed, file, tolerance, names, tell)
-    made = _replayed(observed, file, file.tolerance if tolerance is None else tolerance, names, tell)
+        return _replayed(observed, file, tolerance, names, tell, contract)
+    made = _replayed(observed, file, file.tolerance if tolerance is None else tolerance, names, tell, contract)
     rows, notes = file.as_it_is()
     return Discrepancies([*made, *rows], [*made.notes, *notes])
 
 
 def _replayed(
-    observed: Observed, file: _File, tolerance: float | None, names: Mapping[str, str], tell: Tell
+    observed: Observed,
+    file: _File,
+    tolerance: float | None,
+    names: Mapping[str, str],
+    tell: Tell,
+    contract: Contract,
 ) -> Discrepancies:
     results = tensor_outputs(observed.records, observed.aligned)
     progress = Progress(tell)
-    rows = list(progress.through(_stored(observed, file, results, tolerance, names), len(observed.records)))
+    rows = list(progress.through(_stored(observed, file, results, tolerance, names, contract), len(observed.records)))
     if names:
         return Discrepancies(rows)
-    found, contract = conditions(file.metadata), contract_of(file.metadata)
-    notes = [*_without_cache(observed), *_ways(observed, file), *_lacking(file, results)]
+    found = conditions(file.metadata)
+    notes = [*_without_cache(observed), *_ways(file, contract), *_lacking(file, results)]
     if observed.aligned.is_decoder:
         usual = _admitted(contract, decoder_schedules())
         for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
@@ -79,6 +94,23 @@ def _replayed(
     return Discrepancies(rows, list(dict.fromkeys(notes)))
 
 
+def _contract(observed: Observed, file: _File, given: Contract | None) -> Contract:
+    """Return the contract within which a file is compared.
+
+    Raises:
+        ExportCompatError: one is given, and the file is no decoder.
+    """
+    stated = contract_of(file.metadata)
+    if given is None or given == Contract():
+        return stated
+    if not observed.aligned.is_decoder:
+        raise ExportCompatError(
+            f"{file.path} is compared with {type(observed.model).__name__}.{observed.method}, which is no decoder with "
+            "a cache, and a contract is one of a decoder's calls; compare it without one"
+        )
+    return stated.narrowed(given)
+
+
 def _widened(file: _File) -> str:
     """Return what there is to say of a file in half precision that is run as a copy."""
     if isinstance(file, HalfPrecisionFile):
@@ -92,9 +124,9 @@ def _widened(file: _File) -> str:
     )
 
 
-def _ways(observed: Observed, file: _File) -> list[str]:
+def _ways(file: _File, contract: Contract) -> list[str]:
     """Return sentences that say how a file is run, and what is not asked of it."""
-    contract, weights = contract_of(file.metadata), file.metadata.get(f"{PREFIX}weights")
+    weights = file.metadata.get(f"{PREFIX}weights")
     found = [_widened(file)] if file.is_widened else []
     if file.provider != CPU:
         found.append(f"run by {file.provider}, with products of float32 in float32 and not in TF32")
@@ -105,7 +137,7 @@ def _ways(observed: Observed, file: _File) -> list[str]:
     return found
 
 
-def _lacking(file: OnnxFile, results: Mapping[str, str]) -> list[str]:
+def _lacking(file: _File, results: Mapping[str, str]) -> list[str]:
     """Return a sentence that names the results of the model which a file does not have."""
     has = placed(file.outputs, list(results.values()), partly=True).values()
     lost = [name for name in results.values() if name not in has]
@@ -156,13 +188,17 @@ def _sizes(row: Discrepancy) -> Mapping[str, int]:
 
 
 def _stored(
-    observed: Observed, file: _File, results: dict[str, str], tolerance: float | None, names: Mapping[str, str]
+    observed: Observed,
+    file: _File,
+    results: dict[str, str],
+    tolerance: float | None,
+    names: Mapping[str, str],
+    contract: Contract,
 ) -> Iterator[Discrepancy]:
     aligned = observed.aligned
     known = input_paths(aligned)
     rest = [name for name in file.inputs if name not in names]
     inputs = {**names, **{name: known[other] for name, other in matched(rest, known, "the inputs").items()}}
-    contract = contract_of(file.metadata)
     outputs = placed(file.outputs, list(results.values()), partly=may_lack_results(aligned, file))
     for index, record in enumerate(observed.records):
         tensors = _export_sample.call(aligned, observed.axes, index)
@@ -174,7 +210,11 @@ def _stored(
 
 
 def _admitted(contract: Contract, wanted: Iterable[Schedule]) -> list[Schedule]:
-    return [item for item in wanted if contract.admits_all(item.batch, item.lengths)]
+    """Return the conversations up to the first call that is not within the contract, each once."""
+    cut = (
+        replace(item, lengths=contract.admitted(item.batch, item.lengths, padded=item.padding > 0)) for item in wanted
+    )
+    return [item for item in dict.fromkeys(cut) if item.lengths]
 
 
 def _within(contract: Contract, feeds: Mapping[str, Any]) -> bool:
@@ -182,8 +222,10 @@ def _within(contract: Contract, feeds: Mapping[str, Any]) -> bool:
     tokens = feeds.get("input_ids", feeds.get("inputs_embeds"))
     if contract == Contract() or tokens is None:
         return True
-    past = feeds["attention_mask"].shape[1] - tokens.shape[1] if "attention_mask" in feeds else 0
-    return contract.admits(tokens.shape[0], past, tokens.shape[1])
+    mask = feeds.get("attention_mask")
+    past = 0 if mask is None else mask.shape[1] - tokens.shape[1]
+    padded = mask is not None and not bool(mask.all())
+    return contract.admits(tokens.shape[0], past, tokens.shape[1], padded=padded)
 
 
 def _scheduled(

@@ -58,6 +58,23 @@ class TextOnlyDecoder(OnnxDecoder):
         self._placeholders, self._embed = placeholders(config), embed
         self.names = matched(self.inputs, aligned.trees, "the inputs")
 
+    def empty_cache(self, batch: int) -> dict[str, Any]:
+        """Return an empty cache; see `OnnxDecoder`.
+
+        Files of others have names for axes that are constant, as the size of a head, and what was observed has that.
+        """
+        leaves = {name: leaf for leaf, name in self._aligned.names().items()}
+        made = super().empty_cache(batch)
+        return {name: self._with_constant_sizes(tensor, leaves.get(name, "")) for name, tensor in made.items()}
+
+    def _with_constant_sizes(self, tensor: Any, leaf: str) -> Any:
+        donor = self._aligned.donors.get(leaf)
+        if donor is None or donor.dim() != tensor.dim():
+            return tensor
+        constant = [axis not in self._axes.get(leaf, {}) for axis in range(tensor.dim())]
+        sizes = zip(tensor.shape, donor.shape, constant, strict=True)
+        return tensor.new_zeros([known if is_constant and not size else size for size, known, is_constant in sizes])
+
     def __call__(self, inputs: Mapping[str, Any], cache: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Return the logits and the cache; see `OnnxDecoder`."""
         plain = next(token for token in count(_FIRST) if token not in self._placeholders)

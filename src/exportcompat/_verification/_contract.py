@@ -1,8 +1,9 @@
-"""What calls a derived file takes, as its metadata states it: a comparison keeps to that."""
+"""What calls a file takes, as its metadata or its user states it: a comparison keeps to that."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from itertools import accumulate, takewhile
 
 from ._onnx_file import PREFIX
 
@@ -14,33 +15,46 @@ class Contract:
     """The calls that a file is right for; those of a file as `export` writes it are all.
 
     Attributes:
-        chunk_batch: the most sequences in a call of several tokens after a past; None for any number. ONNX Runtime
-            refuses other calls.
+        chunk_batch: the most sequences in a call of several tokens after a past; None for any number, 0 for no such
+            call. ONNX Runtime refuses other calls.
         last_logits: the logits are those of the last token, `(batch, 1, vocabulary)`.
+        padding: calls may have padding on the left of some sequences.
+        batch: the most sequences in a call; None for any number.
     """
 
     chunk_batch: int | None = None
     last_logits: bool = False
+    padding: bool = True
+    batch: int | None = None
 
-    def admits(self, batch: int, past: int, new: int) -> bool:
+    def admits(self, batch: int, past: int, new: int, *, padded: bool = False) -> bool:
         """Say whether a call of `new` tokens after `past` ones is within it."""
-        return self.chunk_batch is None or past == 0 or new == 1 or batch <= self.chunk_batch
+        is_chunk = past > 0 and new > 1
+        bounds = [self.batch, self.chunk_batch if is_chunk else None]
+        return (self.padding or not padded) and all(bound is None or batch <= bound for bound in bounds)
 
-    def admits_all(self, batch: int, lengths: Sequence[int]) -> bool:
-        """Say whether every call of a conversation of so many new tokens each is within it."""
-        return all(self.admits(batch, sum(lengths[:index]), new) for index, new in enumerate(lengths))
+    def admitted(self, batch: int, lengths: Sequence[int], *, padded: bool = False) -> tuple[int, ...]:
+        """Return the new tokens of the calls of a conversation up to the first one that is not within it."""
+        pasts = accumulate(lengths, initial=0)
+        calls = zip(pasts, lengths, strict=False)
+        return tuple(new for _, new in takewhile(lambda call: self.admits(batch, *call, padded=padded), calls))
 
     def narrowed(self, other: "Contract") -> "Contract":
         """Return the contract of a file that is right for what both admit."""
-        bounds = [item.chunk_batch for item in (self, other) if item.chunk_batch is not None]
-        return replace(self, chunk_batch=min(bounds, default=None), last_logits=self.last_logits or other.last_logits)
+        return Contract(
+            chunk_batch=_least(self.chunk_batch, other.chunk_batch),
+            last_logits=self.last_logits or other.last_logits,
+            padding=self.padding and other.padding,
+            batch=_least(self.batch, other.batch),
+        )
 
     def __str__(self) -> str:
-        chunks = "any batch" if self.chunk_batch is None else f"batch {self.chunk_batch}"
+        batch = "any batch" if self.batch is None else f"batch {self.batch}"
+        padding = "left padding" if self.padding else "no padding"
+        bound = _least(self.batch, self.chunk_batch)
+        chunks = "any batch" if bound is None else f"batch {bound}" if bound else "none"
         logits = "the last token" if self.last_logits else "every token"
-        return (
-            f"first calls and single tokens: any batch, left padding; chunks after a past: {chunks}; logits of {logits}"
-        )
+        return f"first calls and single tokens: {batch}, {padding}; chunks after a past: {chunks}; logits of {logits}"
 
     def to_metadata(self) -> dict[str, str]:
         """Return what a file says of it."""
@@ -50,3 +64,7 @@ class Contract:
 def contract_of(metadata: Mapping[str, str]) -> Contract:
     """Return the contract that a file states; one that states none takes every call."""
     return Contract(**json.loads(metadata.get(_KEY, "{}")))
+
+
+def _least(*bounds: int | None) -> int | None:
+    return min((bound for bound in bounds if bound is not None), default=None)

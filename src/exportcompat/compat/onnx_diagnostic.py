@@ -18,7 +18,7 @@ from typing import Any
 from exportcompat._api import apply_patches, plan
 from exportcompat._observer import InputObserver as _InputObserver
 from exportcompat._observer import Tell
-from exportcompat._verification import CPU, Discrepancies
+from exportcompat._verification import CPU, Contract, Discrepancies
 from exportcompat.registry import ExportCompatError, PatchReport
 
 __all__ = [
@@ -150,6 +150,7 @@ class InputObserver(_InputObserver):
         names: Mapping[str, str] | None = None,
         progress_bar: bool | Tell = False,
         provider: str = CPU,
+        contract: Contract | None = None,
         atol: float | None = None,
         rtol: float | None = None,
         hist: Any = None,
@@ -164,6 +165,7 @@ class InputObserver(_InputObserver):
             names: see there.
             progress_bar: see there.
             provider: see there.
+            contract: see there.
             atol: the same as `tolerance`.
             rtol: no matter: a large element is no reason for a large difference.
             hist: no matter.
@@ -172,5 +174,10 @@ class InputObserver(_InputObserver):
         """
         limit = atol if tolerance is None else tolerance
         return super().check_discrepancies(
-            onnx_model, tolerance=limit, names=names, progress_bar=progress_bar, provider=provider
+            onnx_model,
+            tolerance=limit,
+            names=names,
+            progress_bar=progress_bar,
+            provider=provider,
+            contract=contract,
         )
