@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="models are built")
 
 from exportcompat.matrix.zoo import Entry, entries, run_zoo, write_page
 from exportcompat.matrix.zoo._build import NotBuiltError, build
-from exportcompat.matrix.zoo._outcome import OUTCOMES
+from exportcompat.matrix.zoo._outcome import OUTCOMES, _told
 from exportcompat.matrix.zoo._run import read_results
 from exportcompat.matrix.zoo._small_config import WIDTHS, rules, small_config
 
@@ -142,6 +142,15 @@ class TestResults:
         assert capsys.readouterr().out.splitlines()[1:] == [names[0], *names[2:]]
         run_zoo(arguments(tmp_path, **chosen, fresh=True))
         assert capsys.readouterr().out.splitlines()[1:] == names
+
+
+def test_a_reason_is_what_torch_says_was_wrong_without_its_advice() -> None:
+    text = (
+        "Failed to export the model. Next steps: - Debug it. ## Exception summary <class 'RuntimeError'>: two sizes "
+        "differ (Refer to the full stack trace above for more information.)"
+    )
+    assert _told("", ValueError(text)) == "ValueError: <class 'RuntimeError'>: two sizes differ"
+    assert _told("generate", ValueError("no advice")) == "generate: ValueError: no advice"
 
 
 def test_the_page_counts_by_task_and_lists_what_is_not_right(tmp_path: Path) -> None:
