@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="models are built")
 
 from exportcompat.matrix.zoo import Entry, entries, run_zoo, write_page
 from exportcompat.matrix.zoo._build import NotBuiltError, build
-from exportcompat.matrix.zoo._outcome import OUTCOMES
+from exportcompat.matrix.zoo._outcome import OUTCOMES, _told
 from exportcompat.matrix.zoo._run import read_results, results_file
 from exportcompat.matrix.zoo._small_config import WIDTHS, rules, small_config
 
@@ -161,6 +161,15 @@ def test_results_in_half_precision_are_kept_apart_and_come_behind_those_in_float
     heads = [line for line in (tmp_path / "zoo.md").read_text("utf-8").splitlines() if line.startswith("## ")]
     assert heads == ["## transformers 5.9.0, torch 2.13.0", "## transformers 5.9.0, torch 2.13.0, float16"]
     assert results_file(tmp_path, "float16").stem == f"{results_file(tmp_path).stem}-float16"
+
+
+def test_a_reason_is_what_torch_says_was_wrong_without_its_advice() -> None:
+    text = (
+        "Failed to export the model. Next steps: - Debug it. ## Exception summary <class 'RuntimeError'>: two sizes "
+        "differ (Refer to the full stack trace above for more information.)"
+    )
+    assert _told("", ValueError(text)) == "ValueError: <class 'RuntimeError'>: two sizes differ"
+    assert _told("generate", ValueError("no advice")) == "generate: ValueError: no advice"
 
 
 def test_the_page_counts_by_task_and_lists_what_is_not_right(tmp_path: Path) -> None:

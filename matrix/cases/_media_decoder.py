@@ -52,6 +52,7 @@ class MediaDecoder(TransformersDecoder):
         "pixel_values",
         "pixel_attention_mask",
         "input_features",
+        "input_features_mask",
         "feature_attention_mask",
     )
 

@@ -251,6 +251,21 @@ class Qwen2AudioDecoder(MediaDecoder):
         return [self._frames - 5 * (place % 4) for place in range(count)]
 
 
+class MusicFlamingoDecoder(Qwen2AudioDecoder):
+    """Music Flamingo: sounds of 24 frames at most, a feature for 4 of them, turned by the time that each stands for."""
+
+    axes: Mapping[str, Mapping[int, str]] = {"input_features": {0: "sounds"}, "input_features_mask": {0: "sounds"}}
+
+    def media(self, counts: Sequence[int]) -> dict[str, Any]:
+        made = super().media(counts)
+        return {"input_features": made["input_features"], "input_features_mask": made["feature_attention_mask"]}
+
+    def names(self, inputs: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Return the names in a file, which has the features of all sounds beside the logits."""
+        names, outputs = MediaDecoder.names(self, inputs)
+        return names, [*outputs, "audio_hidden_states"]
+
+
 class VoxtralDecoder(MediaDecoder):
     """Voxtral: sounds of 24 frames, a feature for 8 of them."""
 
@@ -564,6 +579,24 @@ _FAMILIES: Mapping[str, tuple[type[MediaDecoder], str, Mapping[str, Any]]] = {
             "text_config": {"model_type": "qwen2", **SIZES},
             "audio_config": {"model_type": "qwen2_audio_encoder", **_AUDIO},
             "audio_token_index": PLACEHOLDER,
+        },
+    ),
+    "musicflamingo": (
+        MusicFlamingoDecoder,
+        "MusicFlamingo",
+        {
+            "text_config": {"model_type": "qwen2", **SIZES},
+            "audio_config": {
+                "model_type": "audioflamingo3_encoder",
+                "hidden_size": 32,
+                "intermediate_size": 64,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "num_mel_bins": 8,
+                "max_source_positions": 12,
+                "initializer_range": 0.2,
+            },
+            "audio_token_id": PLACEHOLDER,
         },
     ),
 }

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
+from ._decoder import generator
 from ._qwen_vl_models import _ROTARY, Grids, ImageText, VisionEncoder, make_config, make_vision_encoder, make_whole
 
 
@@ -40,6 +43,18 @@ class StackedEncoder(SquareEncoder):
     def inputs(self, shape: Grids) -> dict[str, Any]:
         squares, sizes = super().inputs(shape).values()
         return {"pixel_values": squares[None], "grid_thw": sizes}
+
+
+class MergedEncoder(VisionEncoder):
+    """A tower whose rows are squares of patches that are merged, `(squares, 8, 8, 3)`, with sizes counted in those."""
+
+    axes: Mapping[str, Any] = {"pixel_values": {0: "squares"}, "image_grid_thw": {0: "images"}}
+    shapes = (((1, 6, 6),), ((1, 5, 7),), ((1, 3, 3), (1, 2, 6)), ((1, 1, 1), (1, 4, 3), (1, 9, 2)))
+
+    def inputs(self, shape: Grids) -> dict[str, Any]:
+        sizes = torch.tensor(shape, dtype=torch.int64)
+        squares = torch.randn(int(sizes.prod(1).sum()), 8, 8, 3, generator=generator())
+        return {"pixel_values": squares, "image_grid_thw": sizes}
 
 
 @dataclass(frozen=True)
@@ -104,6 +119,18 @@ COPIES: Mapping[str, Copy] = {
     "muse_spark": Copy("MuseSparkVisionConfig", "MuseSparkVisionModel", {**_GRID, "patch_temporal": 2}, PixelEncoder),
     "muse_glimmer": Copy(
         "MuseGlimmerVisionConfig", "MuseGlimmerVisionModel", {**_GRID, "patch_temporal": 2}, PixelEncoder
+    ),
+    "inkling2": Copy(
+        "Inkling2VisionConfig",
+        "Inkling2VisionModel",
+        {
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "posemb_grid_size": 7,
+            "projection_hidden_dim": 32,
+            "text_hidden_size": 32,
+        },
+        MergedEncoder,
     ),
 }
 

@@ -39,6 +39,7 @@ CASES = (
     _case("video_llava", "Video-LLaVA with videos"),
     _case("ovis2", "Ovis2"),
     _case("voxtral", "Voxtral"),
+    _case("musicflamingo", "Music Flamingo"),
     _case("gemma4_image", "Gemma 4 with images of their own sizes, window 8"),
     _case("lfm2_vl", "LFM2-VL, images of their own sizes", slow_without=("lfm2-vl-patch-merging",)),
 )

@@ -21,6 +21,7 @@ _COPIES = {
     "kimi_k25": "Kimi K2.5",
     "muse_spark": "Muse Spark",
     "muse_glimmer": "Muse Glimmer",
+    "inkling2": "Inkling 2",
 }
 """Models with a vision tower like those of Qwen-VL."""
 

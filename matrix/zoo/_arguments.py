@@ -15,11 +15,15 @@ _TOKENS = 64
 
 
 def beside(model: Any, entry: Entry) -> dict[str, Any]:
-    """Return the tensors by argument that a type, or one for a task, wants instead of what is made up or beside it."""
+    """Return the values by argument that a type, or one for a task, wants instead of what is made up or beside it."""
     inputs: Mapping[str, Mapping[str, Mapping[str, Any]]] = rules()["inputs"]
     said = {**inputs.get(entry.model_type, {}), **inputs.get(entry.name, {})}
     known = inspect.signature(model.forward).parameters
-    return {name: _tensor(model, form) for name, form in said.items() if name in known}
+    return {
+        name: form["constant"] if "constant" in form else _tensor(model, form)
+        for name, form in said.items()
+        if name in known
+    }
 
 
 def _tensor(model: Any, form: Mapping[str, Any]) -> Any:

@@ -24,6 +24,11 @@ OUTCOMES = (RIGHT, WRONG, REFUSED, FAILS, SMALL, NOT_RUN, NOT_BUILT)
 _SMALL = "too small to tell"
 _STEPS = 4
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_ADVICE = re.compile(
+    r"\(Refer to the full stack trace|The error above occurred when calling|For more information, run with TORCH_LOGS"
+    r"|consider using data-dependent friendly|While executing %"
+)
+"""Where torch stops saying what was wrong, and says what could be done about it."""
 _LONGEST = 600
 """Characters of a reason."""
 
@@ -114,9 +119,13 @@ def _exported(built: Built, make: Callable[[Path], Exported]) -> dict[str, Any]:
 
 
 def _told(where: str, error: Exception) -> str:
-    words = " ".join(_COLOR.sub("", str(error)).split())
+    cause = error.__cause__
+    if isinstance(cause, Exception) and type(error).__name__ == "PassError":
+        # Of a pass that fails, the message has the address alone.
+        return _told(where, cause)
+    words = " ".join(_COLOR.sub("", str(error)).split()).rpartition("## Exception summary ")[2]
     begin = f"{where}: " if where else ""
-    return f"{begin}{type(error).__name__}: {_short(words)}"
+    return f"{begin}{type(error).__name__}: {_short(_ADVICE.split(words)[0].strip() or words)}"
 
 
 def _short(words: str) -> str:

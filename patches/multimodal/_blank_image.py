@@ -32,8 +32,15 @@ _MERGE = ("merge_size", "merge_kernel_size", "spatial_merge_size")
 """What vision encoders, or their configurations, call how many rows of patches are merged."""
 
 
-def merged_rows(tower: Any) -> int:
-    """Return how many rows, and columns, of patches a vision encoder merges."""
+def merged_rows(tower: Any, patches: Any) -> int:
+    """Return how many rows, and columns, of patches a vision encoder merges; 1 where an item holds those of a square.
+
+    Args:
+        tower: the vision encoder.
+        patches: `(patches, ...)`, or squares of pixels that are merged, `(squares, side, side, channels)`.
+    """
+    if patches.dim() == 4 and patches.shape[1] == patches.shape[2]:
+        return 1
     found = (getattr(owner, name, None) for owner in (tower, tower.config) for name in _MERGE)
     rows = next(value for value in found if value is not None)
     return int(rows if isinstance(rows, int) else rows[0])

@@ -269,6 +269,13 @@ def placed(embeddings: Any, mask: Any, features: Any) -> Any:
     return torch.where(is_taken.reshape(mask.shape)[..., None], picked, embeddings)
 
 
+def _places(mask: Any, count: Any) -> Any:
+    """Return where the marks of a mask are, `(count,)`; those behind the last of `count` are left out."""
+    order = torch.where(mask, mask.long().cumsum(0) - 1, count).clamp(max=count)
+    places = torch.arange(mask.shape[0], device=mask.device)
+    return torch.zeros(count + 1, dtype=torch.int64, device=mask.device).scatter(0, order, places)[:count]
+
+
 class _Rows:
     """What a mask picks; its number is known to agree with any other, and nothing else is."""
 
@@ -278,6 +285,12 @@ class _Rows:
     def numel(self) -> "_Number":
         """Return a number that is equal to each."""
         return _Number()
+
+    def __add__(self, features: Any) -> Any:
+        """Return features with what stands in their places added, `(features, channels)`, as Molmo 2 adds them."""
+        tensor, mask = self._parts
+        rows = features.reshape(-1, tensor.shape[-1])
+        return rows + tensor.flatten(0, 1)[_places(mask[..., 0].flatten(), rows.shape[0])]
 
     def __getattr__(self, name: str) -> Any:
         tensor, mask = self._parts

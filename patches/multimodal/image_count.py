@@ -27,7 +27,7 @@ def patch_get_media_features(original: Callable[..., Any]) -> Callable[..., Any]
     def method(self: Any, rows: Any, sizes: Any, *args: Any, **kwargs: Any) -> Any:
         if sizes is None or not is_traced(rows):
             return original(self, rows, sizes, *args, **kwargs)
-        side = merged_rows(getattr(self, tower))
+        side = merged_rows(getattr(self, tower), rows)
         with OnePart():
             found = original(self, *append_padding_image(rows, sizes, side), *args, **kwargs)
         return drop_padding_features(found)

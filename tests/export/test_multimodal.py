@@ -17,7 +17,7 @@ from exportcompat._observer._record import Part, Record, take
 from exportcompat._observer._text_only_decoder import TextOnlyDecoder
 from exportcompat._verification._onnx_file import OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
-from exportcompat.patches.multimodal._feature_merge import patch_feature_merge, placed
+from exportcompat.patches.multimodal._feature_merge import _Rows, patch_feature_merge, placed
 from exportcompat.patches.multimodal.lfm2_vl_merge import _of_images
 from exportcompat.patches.toolkit.wrapping import changed
 
@@ -127,6 +127,14 @@ def test_features_are_placed_in_order() -> None:
     assert torch.equal(
         placed(embeddings, MASK, features), embeddings.masked_scatter(MASK[..., None].expand(2, 3, 4), features)
     )
+
+
+def test_features_are_added_to_what_stands_in_their_places() -> None:
+    text, mask = torch.randn(2, 4, 3), torch.tensor([[False, True, True, False], [True, False, False, False]])
+    features = torch.randn(3, 3)
+    found = _Rows(text, mask[..., None].expand_as(text)) + features.reshape(-1)
+    assert torch.allclose(found, text[mask] + features)
+    assert (_Rows(text, mask[..., None].expand_as(text)) + features[:0]).shape == (0, 3)
 
 
 def test_without_features_nothing_is_replaced() -> None:

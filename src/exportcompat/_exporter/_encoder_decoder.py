@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._api import apply_patches
-from exportcompat._observer import Inputs, Parts, observe_encoder_decoder
+from exportcompat._observer import Inputs, Parts, check_repeatable, observe_encoder_decoder
 from exportcompat._verification import Discrepancies
 from exportcompat.registry import ExportCompatError
 
@@ -53,6 +53,8 @@ def export_encoder_decoder(
     model = cast(model, dtype)
     with stage("observe", say), apply_patches(**patches):
         parts = observe_encoder_decoder(model, cast_inputs(inputs, dtype))
+    for _, observer in parts.values() if verify else ():
+        check_repeatable(observer)
     programs, taken = {}, {}
     with apply_patches(**patches) as report:
         for name, (part, observer) in parts.items():

@@ -7,7 +7,7 @@ from typing import Any
 from exportcompat._api import apply_patches
 from exportcompat._companions import check_companions
 from exportcompat._extras import require
-from exportcompat._observer import InputObserver, Inputs, inner_model, is_encoder_decoder, observe
+from exportcompat._observer import InputObserver, Inputs, check_repeatable, inner_model, is_encoder_decoder, observe
 from exportcompat._serving import Weights, check_weights, find_target
 from exportcompat._serving import serve as derive_served
 from exportcompat.registry import ExportCompatError, OnAssumption, PatchReport, Registry
@@ -71,8 +71,8 @@ def export(
 
     Raises:
         AssumptionError: there is an assumption, and `on_assumption` is `"error"`; nothing is written.
-        ExportCompatError: an argument cannot be used, the weights are not in one place, the calls do not agree, or it
-            cannot be written.
+        ExportCompatError: an argument cannot be used, the weights are not in one place, the calls do not agree, the
+            model draws random numbers that its results depend on and `verify` is True, or it cannot be written.
         MissingExtraError: a package is not installed.
         CompanionError: packages are installed that do not go together; nothing was done then.
         Exception: what `torch.onnx.export` raises for a model that does not export.
@@ -103,6 +103,8 @@ def export(
         )
     path = _file(path)
     model, observer = _observed(model, observer_or_inputs, dtype, generate, say, patches)
+    if verify:
+        check_repeatable(observer)
     with stage("export", say), apply_patches(**patches) as report:
         made, names = program(model, observer, opset, say)
     with stage("write", say):

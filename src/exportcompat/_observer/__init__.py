@@ -7,6 +7,7 @@ from ._inner_model import inner_model
 from ._observe import Inputs, Parts, is_encoder_decoder, observe, observe_encoder_decoder
 from ._observer import InputObserver
 from ._progress import Tell
+from ._random_numbers import check_repeatable
 from ._rows import takes_more_rows
 from ._tree import flatten
 
@@ -19,6 +20,7 @@ __all__ = [
     "Inputs",
     "Parts",
     "Tell",
+    "check_repeatable",
     "eager_refusal",
     "first_line",
     "flatten",

@@ -23,6 +23,7 @@ from ._alignment import Aligned, align
 from ._compared_call import Observed, tensor_outputs
 from ._dynamic_axes import Axes, name_axes
 from ._embedded_tokens import embedded
+from ._generators import random_states
 from ._growing_cache import dynamic_cache
 from ._in_float32 import in_float32
 from ._inner_model import inner_model
@@ -195,11 +196,11 @@ class InputObserver:
         known = without_passed_on(arguments, self._records)
         stored = part.arguments(arguments) if part else with_positions(self._model, known)
         inputs = take(stored, self._is_dropped)
-        begin = time.perf_counter()
+        states, begin = random_states(), time.perf_counter()
         result = method(*args, **kwargs)
         seconds = time.perf_counter() - begin
         made = take_result(part.results(result) if part else result)
-        self._records.append(Record(inputs, made, kept_tokens(arguments), seconds))
+        self._records.append(Record(inputs, made, kept_tokens(arguments), seconds, random_states() != states))
         return result
 
     def _is_dropped(self, name: str, value: Any) -> bool:

@@ -70,12 +70,14 @@ class Record:
         outputs: the result.
         kept: tokens whose logits were asked for; 0 for all of them.
         seconds: time of the call.
+        has_drawn: a generator of torch has drawn random numbers meanwhile.
     """
 
     inputs: Part
     outputs: Part
     kept: int
     seconds: float
+    has_drawn: bool = False
 
 
 def take(arguments: Mapping[str, Any], is_dropped: Callable[[str, Any], bool]) -> Part:
