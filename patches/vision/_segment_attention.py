@@ -11,7 +11,7 @@ from exportcompat.patches.toolkit.tracing import is_traced
 from exportcompat.registry import Unchanged
 
 from ._patch_coordinates import segments
-from ._segment_batch import batch_of
+from ._segment_blocks import blocks_of
 
 
 def patch_segment_attention(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
@@ -73,7 +73,7 @@ class _OneSegment(TorchFunctionMode):  # type: ignore[misc]  # torch has no type
             return _fill(args[0], self._is_same(), args[2])
         # By name: another spec has a replacement where the function is looked up.
         if func.__name__ == "scaled_dot_product_attention":
-            return batch_of(self._ends, self._count).attend(func, *args, **kwargs)
+            return blocks_of(self._ends, self._count).attend(func, *args, **kwargs)
         if self._is_split and func is torch.nn.functional.softmax:
             args = (args[0].masked_fill(~self._is_same(), torch.finfo(args[0].dtype).min), *args[1:])
         return func(*args, **kwargs)
