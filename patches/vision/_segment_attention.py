@@ -28,7 +28,7 @@ def patch_segment_attention(original: Callable[..., Any]) -> Callable[..., Any] 
 
 
 def patch_segment_attention_without_scan(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
-    """Do the same for a torch that cannot put `scan` into ONNX."""
+    """Do the same for a torch that cannot put such a `scan` into ONNX."""
     return _patched(original, side_by_side)
 
 

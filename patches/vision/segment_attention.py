@@ -6,9 +6,9 @@ Cause: to 4.52, and in 4.53.1-4.53.3, a mask is filled segment by segment; else 
 by `lengths.tolist()`. A segment is a frame, or a window.
 What is done: while it is traced, there is one segment, and `scaled_dot_product_attention` is given the real ones in
 blocks of at most 256 queries, in a `scan`: memory grows with the patches, and each block costs what its own segment
-has. Before torch 2.9, which cannot put `scan` into ONNX, in a TorchScript graph, and in GLM-4V of transformers 4.53,
-segments are the rows of a batch, as wide as the longest. Attention `eager` gets a mask. Both of these take memory that
-is quadratic in patches.
+has. In a TorchScript graph, in GLM-4V of transformers 4.53, and before torch 2.13 (2.9.1 refuses such a body for Kimi
+K2.5 and Muse, and older ones cannot put `scan` into ONNX) segments are the rows of a batch, as wide as the longest;
+attention `eager` gets a mask. That takes memory that grows with the square of the patches.
 Can go: when ONNX has attention over segments and upstream uses it.
 """
 
@@ -27,8 +27,8 @@ _SOURCE = "https://github.com/huggingface/transformers/blob/{}/src/transformers/
 
 
 _WAYS = {
-    "torch>=2.9": ("patch_segment_attention", ("scan",)),
-    "torch>=2.6,<2.9": ("patch_segment_attention_without_scan", ()),
+    "torch>=2.13": ("patch_segment_attention", ("scan",)),
+    "torch>=2.6,<2.13": ("patch_segment_attention_without_scan", ()),
 }
 """The replacement, and the higher-order operators of its graph, by torch."""
 
