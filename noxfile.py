@@ -259,7 +259,7 @@ def bench_tiny_gpt(session: nox.Session) -> None:
 
 @nox.session
 def bench_growth(session: nox.Session) -> None:
-    """Draw what entries, exports and experts cost against their size; arguments go to benchmarks/growth.py."""
+    """Draw what entries, exports, experts and images cost against their size; arguments go to benchmarks/growth.py."""
     install(session, TRANSFORMERS[0], "matplotlib")
     run_python(session, "benchmarks/growth.py", *(session.posargs or ["--docs", "docs"]))
 

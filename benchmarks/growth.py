@@ -1,8 +1,9 @@
 """Draw what things cost against their size: python benchmarks/growth.py [--only NAME ...] [--docs FOLDER].
 
-Entering a scope by models that are loaded, the time of an export by layers, the nodes of a graph by experts, and the
-time of a block of experts by tokens, each beside a peer in the same run. Times are of the CPU, each sample is a fresh
-process with one thread, and the peers take turns. The exponent is the slope of the logarithms: 1 grows with the size.
+Entering a scope by models that are loaded, the time of an export by layers, the nodes of a graph by experts, the time
+of a block of experts by tokens, and time and memory of a vision tower by patches, each beside a peer in the same run.
+Times are of the CPU, each sample is a fresh process with one thread, and the peers take turns. The exponent is the
+slope of the logarithms: 1 grows with the size.
 """
 
 import argparse
@@ -97,6 +98,68 @@ def expert_time(tokens: int, who: str) -> float:
         return 1e3 * min(_seconds(call) for _ in range(7))
 
 
+def encoder_time(patches: int, who: str) -> float:
+    """Return the milliseconds of a tower of Qwen2.5-VL for one square image of so many patches."""
+    with TemporaryDirectory() as folder:
+        call = _encoder_call(patches, _encoder_file(folder, who))
+        call()
+        return 1e3 * min(_seconds(call) for _ in range(3))
+
+
+def encoder_memory(patches: int, who: str) -> float:
+    """Return the MB that such a call adds to the peak of a process that has made nothing else."""
+    from multiprocessing import get_context
+
+    with TemporaryDirectory() as folder, get_context("spawn").Pool(1) as processes:
+        return processes.apply(_added_memory, (patches, _encoder_file(folder, who)))
+
+
+def _added_memory(patches: int, path: str | None) -> float:
+    import resource
+
+    call = _encoder_call(patches, path)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    call()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3
+
+
+def _encoder_file(folder: str, who: str) -> str | None:
+    """Return the path of a tower's file, exported with two small images; None for eager."""
+    if who == "eager":
+        return None
+    import torch
+
+    shapes = {key: {0: torch.export.Dim.DYNAMIC} for key in ("hidden_states", "grid_thw")}
+    _export(_encoder(), _images((16, 16), (8, 12)), shapes, who).save(f"{folder}/encoder.onnx")
+    return f"{folder}/encoder.onnx"
+
+
+def _encoder_call(patches: int, path: str | None) -> Callable[[], Any]:
+    import torch
+
+    torch.set_num_threads(1)
+    inputs, model = _images((math.isqrt(patches), math.isqrt(patches))), _encoder()
+    return torch.no_grad()(lambda: model(**inputs)) if path is None else _loaded(path, list(inputs.values()))
+
+
+def _encoder() -> Any:
+    """Return a tower with windows in one layer and full attention in the other."""
+    from transformers.models.qwen2_5_vl.configuration_qwen2_5_vl import Qwen2_5_VLVisionConfig
+    from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VisionTransformerPretrainedModel
+
+    sizes = {"hidden_size": 256, "intermediate_size": 512, "num_heads": 4, "out_hidden_size": 256}
+    config = Qwen2_5_VLVisionConfig(depth=2, fullatt_block_indexes=[1], **sizes)
+    return Qwen2_5_VisionTransformerPretrainedModel(config).eval()
+
+
+def _images(*sides: tuple[int, int]) -> dict[str, Any]:
+    """Return images of so many rows and columns of patches."""
+    import torch
+
+    grids = torch.tensor([(1, *side) for side in sides])
+    return {"hidden_states": torch.randn(int(grids.prod(1).sum()), 3 * 2 * 14 * 14), "grid_thw": grids}
+
+
 def _seconds(call: Callable[[], Any]) -> float:
     begin = time.thread_time()
     call()
@@ -104,13 +167,17 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 
 def _session(program: Any, inputs: Sequence[Any]) -> Callable[[], Any]:
+    with TemporaryDirectory() as folder:
+        program.save(f"{folder}/model.onnx")
+        return _loaded(f"{folder}/model.onnx", inputs)
+
+
+def _loaded(path: str, inputs: Sequence[Any]) -> Callable[[], Any]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    with TemporaryDirectory() as folder:
-        program.save(f"{folder}/model.onnx")
-        session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     feeds = {item.name: tensor.numpy() for item, tensor in zip(session.get_inputs(), inputs, strict=True)}
     return lambda: session.run(None, feeds)
 
@@ -168,6 +235,8 @@ CURVES: dict[str, tuple[str, str, Callable[[int, str], float], list[int], list[s
     "export": ("Export of Llama, layers", "CPU s", export_time, [4, 8, 16, 32], ["exportcompat", "plain torch"]),
     "nodes": ("A block of experts, experts", "nodes", expert_nodes, [8, 32, 128], ["exportcompat"]),
     "experts": ("64 experts, tokens", "ms", expert_time, [1, 128, 512, 2048], ["exportcompat", "eager"]),
+    "patches": ("One image, patches", "ms", encoder_time, [256, 1024, 4096, 16384], ["exportcompat", "eager"]),
+    "memory": ("One image, patches", "MB", encoder_memory, [256, 1024, 4096, 16384], ["exportcompat", "eager"]),
 }
 
 

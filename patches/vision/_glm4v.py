@@ -12,7 +12,7 @@ from exportcompat.registry import Unchanged
 
 from ._grid_methods import patch_grid_method
 from ._patch_coordinates import find_patch_coordinates
-from ._segment_attention import patch_segment_attention
+from ._segment_attention import patch_segment_attention_without_scan
 from ._tower_context import patch_count
 
 
@@ -26,7 +26,7 @@ def patch_glm4v_vision(original: Callable[..., Any]) -> Callable[..., Any] | Unc
         return _positions(original)
     if "grid_thw" in parameters:
         return _vision_encoder(original)
-    return _embeddings(original) if "lengths" in parameters else patch_segment_attention(original)
+    return _embeddings(original) if "lengths" in parameters else patch_segment_attention_without_scan(original)
 
 
 def _positions(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -143,3 +143,32 @@ def marks(ends: Any, count: Any) -> Any:
 def segments(ends: Any, count: Any) -> Any:
     """Return the number of the segment of each of `count` rows, `(count,)`, from 0 and the ends; ends may repeat."""
     return marks(ends, count).cumsum(0)
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Which patches attend to each other; every attribute is int64.
+
+    Attributes:
+        first: the first patch of each segment, `(segments,)`.
+        length: how many patches it has, `(segments,)`.
+        own: the number of the segment of each patch, `(patches,)`.
+    """
+
+    first: Any
+    length: Any
+    own: Any
+
+
+def find_segments(ends: Any, count: Any) -> Segments:
+    """Find the segments of `count` patches, at least 1, from 0 and the ends; their number is data.
+
+    Args:
+        ends: `(segments + 1,)`, integers; they may repeat.
+        count: the number of patches.
+    """
+    is_first = marks(ends, count)
+    first = is_first.nonzero()[:, 0]
+    torch._check(first.shape[0] >= 1)
+    own = is_first.cumsum(0) - 1
+    return Segments(first, torch.zeros_like(first).scatter_add(0, own, torch.ones_like(own)), own)

@@ -11,7 +11,12 @@ from exportcompat.patches.toolkit.tracing import is_traced
 from exportcompat.registry import Unchanged
 
 from ._patch_coordinates import segments
-from ._segment_batch import batch_of
+from ._segment_batch import side_by_side
+from ._segment_blocks import in_blocks
+from ._tower_context import shared
+
+_Divide = Callable[[Any, Any], Any]
+"""Takes the ends of segments and the number of patches, and returns what attends within segments."""
 
 
 def patch_segment_attention(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
@@ -19,26 +24,41 @@ def patch_segment_attention(original: Callable[..., Any]) -> Callable[..., Any] 
 
     Other methods stay as they are.
     """
+    return _patched(original, _by_exporter)
+
+
+def patch_segment_attention_without_scan(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
+    """Do the same for a torch that cannot put such a `scan` into ONNX."""
+    return _patched(original, side_by_side)
+
+
+def _by_exporter(ends: Any, count: Any) -> Any:
+    # The TorchScript exporter has no `scan`, and Dynamo wants a body that is a function of its own.
+    is_plain = torch.jit.is_tracing() or torch.compiler.is_dynamo_compiling()
+    return (side_by_side if is_plain else in_blocks)(ends, count)
+
+
+def _patched(original: Callable[..., Any], divide: _Divide) -> Callable[..., Any] | Unchanged:
     if original.__name__ != "_prepare_attention_mask":
-        return _attention(original)
+        return _attention(original, divide)
 
     def prepared(self: Any, inputs_tensor: Any, cu_seqlens: Any) -> Any:
         if not is_traced(inputs_tensor):
             return original(self, inputs_tensor, cu_seqlens)
-        with _OneSegment(cu_seqlens, inputs_tensor.shape[0]):
+        with _OneSegment(cu_seqlens, inputs_tensor.shape[0], divide):
             return original(self, inputs_tensor, _segment_ends(inputs_tensor))
 
     return prepared
 
 
-def _attention(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
+def _attention(original: Callable[..., Any], divide: _Divide) -> Callable[..., Any] | Unchanged:
     if list(inspect.signature(original).parameters)[1:3] != ["hidden_states", "cu_seqlens"]:
         return Unchanged("it does not take hidden states and the ends of segments")
 
     def forward(self: Any, hidden_states: Any, cu_seqlens: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_traced(hidden_states):
             return original(self, hidden_states, cu_seqlens, *args, **kwargs)
-        with _OneSegment(cu_seqlens, hidden_states.shape[-2]):
+        with _OneSegment(cu_seqlens, hidden_states.shape[-2], divide):
             return original(self, hidden_states, _segment_ends(hidden_states), *args, **kwargs)
 
     return forward
@@ -55,10 +75,12 @@ class _OneSegment(TorchFunctionMode):  # type: ignore[misc]  # torch has no type
     Args:
         ends: 0 and the ends of the segments, `(segments + 1,)`; they may repeat.
         count: the number of patches.
+        divide: makes what attends within segments.
     """
 
-    def __init__(self, ends: Any, count: Any) -> None:
+    def __init__(self, ends: Any, count: Any, divide: _Divide) -> None:
         super().__init__()
+        self._divide = divide
         self._ends = ends
         self._count = count
         self._is_split = False
@@ -73,7 +95,8 @@ class _OneSegment(TorchFunctionMode):  # type: ignore[misc]  # torch has no type
             return _fill(args[0], self._is_same(), args[2])
         # By name: another spec has a replacement where the function is looked up.
         if func.__name__ == "scaled_dot_product_attention":
-            return batch_of(self._ends, self._count).attend(func, *args, **kwargs)
+            divided = shared(self._ends, lambda: self._divide(self._ends, self._count))
+            return divided.attend(func, *args, **kwargs)
         if self._is_split and func is torch.nn.functional.softmax:
             args = (args[0].masked_fill(~self._is_same(), torch.finfo(args[0].dtype).min), *args[1:])
         return func(*args, **kwargs)

@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from ._patch_coordinates import marks
-from ._tower_context import encoder_memory
+from ._patch_coordinates import find_segments
 
 
 @dataclass(frozen=True)
@@ -59,16 +58,6 @@ class Batch:
         return item.flatten(0, -3).transpose(0, 1)[self.patch].transpose(1, 2).flatten(0, 1)[None]
 
 
-def batch_of(ends: Any, count: Any) -> Batch:
-    """Return the batch of segments; the layers of a tower share it. See `side_by_side`."""
-    made = encoder_memory()
-    if id(ends) not in made:
-        # The ends are kept, too: as long as they are alive, their number is theirs.
-        made[id(ends)] = ends, side_by_side(ends, count)
-    batch: Batch = made[id(ends)][1]
-    return batch
-
-
 def side_by_side(ends: Any, count: Any) -> Batch:
     """Make a batch of segments; their number, and the longest, are data.
 
@@ -78,15 +67,11 @@ def side_by_side(ends: Any, count: Any) -> Batch:
         ends: 0 and the ends of the segments, `(segments + 1,)`, integers; they may repeat.
         count: the number of patches, at least 1.
     """
-    is_first = marks(ends, count)
-    first = is_first.nonzero()[:, 0]
-    torch._check(first.shape[0] >= 1)
-    own = is_first.cumsum(0) - 1
-    lengths = torch.zeros_like(first).scatter_add(0, own, torch.ones_like(own))
+    found = find_segments(ends, count)
     # Not with `item`, which has another answer while the images of a model are traced.
-    longest = torch.ops.aten._local_scalar_dense(lengths.max().clamp(min=2))
+    longest = torch.ops.aten._local_scalar_dense(found.length.max().clamp(min=2))
     torch._check(longest >= 2)
     along = torch.arange(longest, device=ends.device)
-    patch = (first[:, None] + along).clamp(max=count - 1)
-    place = own * longest + torch.arange(count, device=ends.device) - first[own]
-    return Batch(patch, along < lengths[:, None], place)
+    patch = (found.first[:, None] + along).clamp(max=count - 1)
+    place = found.own * longest + torch.arange(count, device=ends.device) - found.first[found.own]
+    return Batch(patch, along < found.length[:, None], place)

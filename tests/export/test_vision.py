@@ -1,5 +1,6 @@
 """Where patches are, against loops over the sizes of images; sizes that do not fit are refused by the graph."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,12 @@ from exportcompat.patches.vision._patch_coordinates import (
     window_order,
 )
 from exportcompat.patches.vision._segment_batch import side_by_side
+from exportcompat.patches.vision._segment_blocks import in_blocks
+
+_SCAN = "torch.onnx._internal.exporter._torchlib.ops.hop"
+
+DIVIDED = [side_by_side, in_blocks]
+"""What attends within segments: as the rows of a batch, and by blocks of queries."""
 
 GRIDS = (
     ((1, 16, 16),),
@@ -78,35 +85,83 @@ def test_ends_may_repeat() -> None:
     assert segments(torch.tensor([0, 2, 2, 2, 5]), 5).unique_consecutive(return_counts=True)[1].tolist() == [2, 3]
 
 
+@pytest.mark.parametrize("divide", DIVIDED)
 @pytest.mark.parametrize("shape", [(1, 3, 9, 4), (3, 9, 4)])
 @pytest.mark.parametrize("ends", [[0, 9], [0, 4, 5, 9], [0, 4, 4, 4, 9], list(range(10))])
-def test_a_batch_of_segments_attends_as_a_mask_does(ends: list[int], shape: tuple[int, ...]) -> None:
+def test_segments_attend_as_with_a_mask(ends: list[int], shape: tuple[int, ...], divide: Any) -> None:
     attention = torch.nn.functional.scaled_dot_product_attention
 
-    def product(query: Any, key: Any, value: Any, attn_mask: Any) -> Any:
+    def product(query: Any, key: Any, value: Any, attn_mask: Any = None) -> Any:
         # ONNX Runtime refuses a mask with one row for all queries.
-        assert attn_mask.shape[-2] == query.shape[-2]
+        assert attn_mask is None or attn_mask.shape[-2] == query.shape[-2]
         return attention(query, key, value, attn_mask)
 
     parts = torch.randn((3, *shape), generator=torch.Generator().manual_seed(0))
     own = segments(torch.tensor(ends), 9)
-    found = side_by_side(torch.tensor(ends, dtype=torch.int32), 9).attend(product, *parts, attn_mask=None)
+    found = divide(torch.tensor(ends, dtype=torch.int32), 9).attend(product, *parts, attn_mask=None)
     torch.testing.assert_close(found, attention(*parts, attn_mask=own[:, None] == own))
 
 
-class _Rows(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes from importorskip.
-    def forward(self, patches: Any, sizes: Any) -> Any:
-        return find_patch_coordinates(sizes, patches.shape[0], 2).row + patches[:, 0].long()
+@pytest.mark.parametrize(
+    ("lengths", "size", "blocks"),
+    [([64] * 5, 64, 5), ([250] * 3, 250, 3), ([300, 300], 150, 4), ([1], 2, 1), ([600, 10, 1, 201], 200, 7)],
+)
+def test_blocks_are_filled_and_have_patches_of_one_segment(lengths: list[int], size: int, blocks: int) -> None:
+    ends = torch.tensor([0, *lengths]).cumsum(0)
+    found = in_blocks(ends, sum(lengths))
+    assert (found.size, len(found.first)) == (size, blocks)
+    block, row = found.place // size, found.place % size
+    assert torch.equal(found.first[block] + row, torch.arange(sum(lengths)))
+    assert torch.equal(found.begin[block], ends[:-1].repeat_interleave(torch.tensor(lengths)))
+    assert torch.equal(found.length[block], torch.tensor(lengths).repeat_interleave(torch.tensor(lengths)))
 
 
-def test_heads_of_a_batch_of_segments_are_shared() -> None:
+@pytest.mark.parametrize("divide", DIVIDED)
+def test_heads_of_segments_are_shared(divide: Any) -> None:
     torch.manual_seed(0)
     query, key, value = (torch.randn(1, heads, 9, 8) for heads in (4, 2, 2))
     product = torch.nn.functional.scaled_dot_product_attention
     parts = [tuple(item[..., begin:end, :] for item in (query, key, value)) for begin, end in ((0, 4), (4, 9))]
     wanted = torch.cat([product(*part, enable_gqa=True) for part in parts], -2)
-    found = side_by_side(torch.tensor([0, 4, 9]), 9).attend(product, query, key, value, enable_gqa=True)
+    found = divide(torch.tensor([0, 4, 9]), 9).attend(product, query, key, value, enable_gqa=True)
     torch.testing.assert_close(found, wanted)
+
+
+class _Attention(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes from importorskip.
+    def forward(self, query: Any, key: Any, value: Any, ends: Any) -> Any:
+        product = torch.nn.functional.scaled_dot_product_attention
+        return in_blocks(ends, query.shape[2]).attend(product, query, key, value)
+
+
+@pytest.fixture(scope="module")
+def attention(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return a session of attention by blocks, from a sample of 12 patches."""
+    runtime = pytest.importorskip("onnxruntime", reason="the file is run")
+    pytest.importorskip(_SCAN, reason="torch puts `scan` into ONNX since 2.9")
+    path, axis = tmp_path_factory.mktemp("blocks") / "attention.onnx", torch.export.Dim.DYNAMIC
+    given, shapes = (*torch.randn(3, 1, 2, 12, 8), torch.tensor([0, 4, 12])), (*({2: axis},) * 3, {0: axis})
+    with apply_patches():
+        program = torch.onnx.export(_Attention().eval(), given, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    program.save(path)
+    return runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize(
+    "lengths", [[2], [1], [1, 1], [255], [256], [257], [513], [64] * 9, [600, 10, 1, 201], [3, 700], [1000]]
+)
+def test_a_graph_of_blocks_is_right_for_any_segments(attention: Any, lengths: list[int]) -> None:
+    count, ends = sum(lengths), torch.tensor([0, *lengths]).cumsum(0)
+    parts = torch.randn((3, 1, 2, count, 8), generator=torch.Generator().manual_seed(count))
+    own = segments(ends, count)
+    wanted = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=own[:, None] == own)
+    names = [item.name for item in attention.get_inputs()]
+    feeds = {name: tensor.numpy() for name, tensor in zip(names, (*parts, ends), strict=True)}
+    torch.testing.assert_close(torch.from_numpy(attention.run(None, feeds)[0]), wanted)
+
+
+class _Rows(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch comes from importorskip.
+    def forward(self, patches: Any, sizes: Any) -> Any:
+        return find_patch_coordinates(sizes, patches.shape[0], 2).row + patches[:, 0].long()
 
 
 def test_sizes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -163,3 +218,7 @@ def test_attention_is_not_as_large_as_all_patches_squared(name: str) -> None:
     found = {node.name: list(map(str, getattr(node.meta.get("val"), "shape", ()))) for node in program.graph.nodes}
     assert len(found) > 100
     assert [node for node, sizes in found.items() if sizes.count(str(count)) > 1] == []
+    if find_spec(_SCAN):
+        attentions = {name for name, graph in program.graph_module.named_modules() if "attention" in str(graph.graph)}
+        assert attentions
+        assert all("scan" in name for name in attentions)
