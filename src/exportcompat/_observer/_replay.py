@@ -54,7 +54,9 @@ def replay(
     found, contract = conditions(file.metadata), contract_of(file.metadata)
     notes = [*_without_cache(observed), *_ways(observed, file), *_lacking(file, results)]
     if observed.aligned.is_decoder:
-        usual = _admitted(contract, decoder_schedules())
+        usual = [
+            item for item in _admitted(contract, decoder_schedules()) if not (item.padding and file.ignores_padding)
+        ]
         for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
             _sort(row, found, rows, notes)
         more, dear = schedules(found, rows)
@@ -92,6 +94,8 @@ def _ways(observed: Observed, file: OnnxFile) -> list[str]:
         found.append(f"run by {file.provider}, with products of float32 in float32 and not in TF32")
     if contract != Contract():
         found.append(f"compared within its contract: {contract}")
+    if file.ignores_padding:
+        found.append("the decoder takes no attention_mask: compared without padding of its tokens")
     if weights:
         found.append(f"its weights are smaller than the model's, which counts as a difference: {weights}")
     return found

@@ -60,6 +60,9 @@ class OnnxFile:
             provider is not there, or cannot be started.
     """
 
+    ignores_padding = False
+    """Whether a decoder takes no mask of its tokens."""
+
     def __init__(self, path: Path, threads: int = 1, provider: str = CPU) -> None:
         runtime = require("onnxruntime", "onnx")
         if not Path(path).is_file():
