@@ -87,6 +87,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--opset", "17"], "opset 17 cannot be written"),
         (["--opset", "99"], "opset 99 cannot be written"),
         (["--task", "text-generatio"], "did you mean 'text-generation'"),
+        (["--task", "automatic-speech-recognition"], "here it is 'ctc', or 'automatic-speech-recognition-with-past'"),
         (["--include", "dynamic-cache-pytre"], "did you mean 'dynamic-cache-pytree'"),
         (["--prompt", " "], "the prompt is empty"),
         (["--image", "no.png"], "--image no.png: there is no such file"),
@@ -163,6 +164,13 @@ def test_what_is_no_exported_file_says_what_to_name(run: Run, llama: Path) -> No
 
 def no_hub(*args: Any, **kwargs: Any) -> None:
     raise OSError("the hub cannot be reached")
+
+
+def test_a_model_without_a_cache_is_refused_with_the_option_to_give(run: Run, tmp_path: Path) -> None:
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    transformers.BertModel(transformers.BertConfig(**sizes, vocab_size=32)).save_pretrained(tmp_path / "bert")
+    status, _, messages = run("export", tmp_path / "bert", tmp_path / "out", "--task", "text-generation-with-past")
+    assert (status, "(to the command, --task text-generation) to export it for whole texts" in messages) == (2, True)
 
 
 def test_a_folder_that_is_misspelt(run: Run, tmp_path: Path, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,16 @@ from pathlib import Path
 from exportcompat._api import apply_patches
 from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
 from exportcompat._sample_inputs import check_given, check_task, completed, facts
-from exportcompat._verification import PREFIX, Contract, Discrepancies, OnnxFile, UnmatchedError, check_provider
+from exportcompat._verification import (
+    FIRST,
+    LATER,
+    PREFIX,
+    Contract,
+    Discrepancies,
+    UnmatchedError,
+    check_provider,
+    open_file,
+)
 from exportcompat.registry import ExportCompatError
 
 from ._export import document, given_of, judge, notes
@@ -19,7 +28,10 @@ from ._model_loader import Loaded, find_source, load
 from ._options import to_json
 from ._talk import Talk, calm
 
-_PARTS = {"encoder_model": "encoder", "decoder_model_merged": "decoder"}
+_PARTS = {
+    "encoder_model": "encoder",
+    **dict.fromkeys(("decoder_model_merged", "decoder_model", "decoder_with_past_model"), "decoder"),
+}
 """The parts of an encoder-decoder by the names that optimum gives their files."""
 
 
@@ -76,6 +88,8 @@ def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     found = sorted([*path.glob("*.onnx"), *path.glob("onnx/*.onnx")])
+    # The two parts of a decoder are compared as one.
+    found = [item for item in found if item.name != LATER or item.with_name(FIRST) not in found]
     if not found:
         names = ", ".join(sorted(item.name for item in path.iterdir())[:8]) or "nothing"
         raise ExportCompatError(
@@ -160,7 +174,7 @@ def _taken(loaded: Loaded, path: Path, inputs: tuple[str, ...], talk: Talk) -> L
 
 
 def _made(path: Path) -> _Made:
-    file = OnnxFile(path)
+    file = open_file(path)
     known = file.metadata
     values = {name: known.get(f"{PREFIX}{name}", "") for name in ("source", "revision", "task", "dtype", "part")}
     return _Made(**{**values, "part": values["part"] or _PARTS.get(path.stem, "")}, inputs=tuple(file.inputs))

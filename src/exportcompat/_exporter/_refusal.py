@@ -9,6 +9,8 @@ from exportcompat.registry import ExportCompatError
 _TEXT = ("input_ids", "inputs_embeds", "attention_mask", "position_ids", "token_type_ids", "encoder_", PAST_ARGUMENT)
 """Begin the names of inputs of a text. A sample of images has more places for them in its texts than images."""
 
+_WHOLE = "Pass generate=False (to the command, --task text-generation) to export it for whole texts, without a cache"
+
 
 def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCompatError | None:
     """Return why a model of texts is refused, if it does not itself take what is traced; None for any other cause.
@@ -29,7 +31,7 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
     if found is None:
         return None
     has_past = any(name.startswith(PAST_ARGUMENT) for name in names)
-    hint = " Pass generate=False to export it for whole texts, without a cache" if has_past else ""
+    hint = f" {_WHOLE}" if has_past else ""
     what = "several tokens behind a past" if has_past else "the sample of several rows"
     return ExportCompatError(
         f"{type(model).__name__} itself, in eager mode, does not take {what}, which a graph is traced with, so there "

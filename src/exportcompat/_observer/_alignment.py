@@ -235,8 +235,8 @@ def _check_new_tokens(calls: list[dict[str, Any]], trees: Mapping[str, Tree]) ->
         if late == early + 1 and after == before + 1 and 1 < early <= before + 1:
             raise ExportCompatError(
                 f"each call has the whole text ({late} tokens) beside a cache of {after}, and a graph takes new tokens "
-                "alone: the model cuts the text itself. Pass generate=False to export it for whole texts, without a "
-                "cache, or observe such calls"
+                "alone: the model cuts the text itself. Pass generate=False (to the command, --task text-generation) "
+                "to export it for whole texts, without a cache, or observe such calls"
             )
 
 

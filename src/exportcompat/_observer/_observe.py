@@ -112,7 +112,8 @@ def _require_presents(model: Any, observer: InputObserver) -> None:
         cause = ", because its configuration has is_decoder=False: build the model with True" if is_none else ""
         raise ExportCompatError(
             f"{type(model).__name__} writes to the cache that `generate` hands to it, and does not return it{cause}; "
-            "a graph cannot do so. Pass generate=False to export it for whole texts, without a cache"
+            "a graph cannot do so. Pass generate=False (to the command, --task text-generation) to export it for whole "
+            "texts, without a cache"
         )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from exportcompat._extras import require
-from exportcompat._verification import CPU, Contract, Discrepancies, HalfPrecisionFile, OnnxFile
+from exportcompat._verification import CPU, Contract, Discrepancies, HalfPrecisionFile, open_file
 from exportcompat.patches.toolkit.cache_names import cache_name
 from exportcompat.registry import ExportCompatError, html_table, text_table
 
@@ -343,7 +343,7 @@ class InputObserver:
         # What cannot be observed is said before a file is loaded.
         observed = self._observed(self._batch)
         with _saved(onnx_model) as path, telling(progress_bar) as tell:
-            file = OnnxFile(path, provider=provider)
+            file = open_file(path, provider)
             wide = self._in_float32() if file.half else None
             if wide is None:
                 return replay(observed, file, tolerance, names or {}, tell, contract)

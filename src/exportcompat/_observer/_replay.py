@@ -79,7 +79,9 @@ def _replayed(
     found = conditions(file.metadata)
     notes = [*_without_cache(observed), *_ways(file, contract), *_lacking(file, results)]
     if observed.aligned.is_decoder:
-        usual = _admitted(contract, decoder_schedules())
+        usual = [
+            item for item in _admitted(contract, decoder_schedules()) if not (item.padding and file.ignores_padding)
+        ]
         for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
             _sort(row, found, rows, notes)
         more, dear = schedules(found, rows)
@@ -132,6 +134,8 @@ def _ways(file: _File, contract: Contract) -> list[str]:
         found.append(f"run by {file.provider}, with products of float32 in float32 and not in TF32")
     if contract != Contract():
         found.append(f"compared within its contract: {contract}")
+    if file.ignores_padding:
+        found.append("the decoder takes no attention_mask: compared without padding of its tokens")
     if weights:
         found.append(f"its weights are smaller than the model's, which counts as a difference: {weights}")
     return found

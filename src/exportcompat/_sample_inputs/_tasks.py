@@ -84,6 +84,17 @@ _SUFFIXES = {
 """The task of an architecture that no class lists, by the end of its name."""
 
 
+_OTHER_NAMES = {
+    "automatic-speech-recognition": "'ctc', or 'automatic-speech-recognition-with-past' for an encoder-decoder",
+    "text2text-generation": "'text2text-generation-with-past'",
+    "image-to-text": "'image-to-text-with-past'",
+    "image-text-to-text": "'image-text-to-text-with-past'",
+    "sequence-classification": "'text-classification'",
+    "sentence-similarity": "'feature-extraction'",
+}
+"""What a task is called here that optimum, or a class of transformers, calls otherwise."""
+
+
 @dataclass(frozen=True)
 class Task:
     """What a model is loaded for.
@@ -109,7 +120,8 @@ def check_task(name: str | None) -> None:
         ExportCompatError: there is none; the message names similar ones, or all.
     """
     if name is not None and name not in TASKS:
-        hint = did_you_mean(name, TASKS) or f"; tasks: {', '.join(TASKS)}"
+        known = _OTHER_NAMES.get(name)
+        hint = f"; here it is {known}" if known else did_you_mean(name, TASKS) or f"; tasks: {', '.join(TASKS)}"
         raise ExportCompatError(f"there is no task {name!r}{hint}")
 
 

@@ -1,5 +1,6 @@
 """Does a file do what eager does? The file with ONNX Runtime, the decoder in it, and calls that compare the two."""
 
+from ._branched_file import FIRST, LATER, open_file
 from ._contract import Contract, contract_of
 from ._discrepancy import Discrepancies, Discrepancy, measure
 from ._half_precision import HalfPrecisionFile
@@ -24,6 +25,8 @@ __all__ = [
     "CACHE_AXES",
     "CPU",
     "DEVICES",
+    "FIRST",
+    "LATER",
     "LOGITS",
     "MASK_AXES",
     "PAST",
@@ -49,6 +52,7 @@ __all__ = [
     "dotted",
     "matched",
     "measure",
+    "open_file",
     "opened",
     "placed",
     "present_name",

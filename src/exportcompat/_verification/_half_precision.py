@@ -7,7 +7,6 @@ from typing import Any
 from exportcompat._extras import require
 
 from ._discrepancy import WIDENED, Discrepancy, Share, allowed
-from ._float32_copy import float32_copy
 from ._onnx_file import OnnxFile
 
 
@@ -42,9 +41,10 @@ class HalfPrecisionFile:
     def __init__(self, file: OnnxFile) -> None:
         self.path, self.provider, self.half = file.path, file.provider, file.half
         self._own = None if file.is_widened else file
-        self._wide = file if file.is_widened else _copy(file)
+        self._wide = file if file.is_widened else file.in_float32()
         self.inputs, self.outputs = self._wide.inputs, self._wide.outputs
         self._dtype = getattr(require("torch", "torch"), self.half)
+        self.ignores_padding = file.ignores_padding
         self._seen = _Seen()
 
     @property
@@ -106,8 +106,3 @@ class HalfPrecisionFile:
         if float(apart.median()) <= allowed(wanted[numbers].to(self._dtype)):
             return ""
         return f"most elements of {name!r} are off from the copy in float32"
-
-
-def _copy(file: OnnxFile) -> OnnxFile:
-    with float32_copy(file.path) as path:
-        return OnnxFile(path, provider=file.provider)

@@ -60,6 +60,9 @@ class OnnxFile:
             provider is not there, or cannot be started.
     """
 
+    ignores_padding = False
+    """Whether a decoder takes no mask of its tokens."""
+
     def __init__(self, path: Path, threads: int = 1, provider: str = CPU) -> None:
         runtime = require("onnxruntime", "onnx")
         if not Path(path).is_file():
@@ -82,6 +85,11 @@ class OnnxFile:
         """The type of half precision that goes in or comes out, `"float16"` or `"bfloat16"`; empty where none does."""
         kinds = {_TYPES.get(item.type) for item in (*self._session.get_inputs(), *self._session.get_outputs())}
         return "bfloat16" if self.is_widened else next((name for name in HALF if name in kinds), "")
+
+    def in_float32(self) -> "OnnxFile":
+        """Return a copy of the file that computes in float32, with the same weights."""
+        with float32_copy(self.path) as path:
+            return OnnxFile(path, provider=self.provider)
 
     @property
     def metadata(self) -> dict[str, str]:
