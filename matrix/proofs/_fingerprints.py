@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -9,11 +10,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from exportcompat._drift import Package, Survey, Surveyor, for_version, sources_of
+from exportcompat._drift import (
+    COMMON,
+    PACKAGE,
+    PREPARATION,
+    Interface,
+    Package,
+    Survey,
+    Surveyor,
+    for_version,
+    history,
+    interface_of,
+    sources_of,
+)
 from exportcompat.matrix._files import write_lock
 from exportcompat.matrix.versions import releases
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
+
+from ._mentions import OwnCode, own_code
 
 PACKAGES = ("transformers", "torch")
 
@@ -58,7 +73,41 @@ def refresh(lock: Path, options: Options) -> Iterator[str]:
             yield f"{package} {survey.version}: {found} targets" + (
                 f", {added} sources added to the proved" * bool(added)
             )
-    write_lock(lock, {**known, **seen})
+    found = list(interfaces(PACKAGE, releases(PACKAGE), options))
+    names = names_of(found, own_code())
+    yield f"{PACKAGE}: our code goes by {len(names['relied'])} of its names"
+    write_lock(lock, {**known, **seen, "names": names})
+
+
+def names_of(interfaces: Iterable[Interface], code: OwnCode) -> dict[str, Any]:
+    """Return what the lock file has of the names of releases.
+
+    Args:
+        interfaces: the releases, oldest first.
+        code: the words in our code.
+    """
+    found = list(interfaces)
+    most = Counter[str]()
+    for item in found:
+        most |= Counter(item.counts)
+    relied = sorted(name for name in most if code.goes_by(name))
+    common = sorted(name for name in most.keys() - set(relied) if _is_common(name, most[name]))
+    histories = {name: history({item.version: item.counts.get(name, 0) for item in found}) for name in relied + common}
+    return {
+        "releases": " ".join(item.version for item in found),
+        "relied": {name: histories[name] for name in relied},
+        "common": {name: histories[name] for name in common},
+    }
+
+
+def _is_common(name: str, count: int) -> bool:
+    return name.startswith(f"GenerationMixin.{PREPARATION}(") or (count >= COMMON and name.startswith(("forward(", "output.")))
+
+
+def interfaces(package: str, versions: Iterable[str], options: Options) -> Iterator[Interface]:
+    """Yield the names by which each release of a package is used."""
+    for version in versions:
+        yield interface_of(sources_of(version, package, index=options.index, cache=options.cache))
 
 
 def surveys(package: str, versions: Iterable[str], options: Options) -> Iterator[Survey]:
