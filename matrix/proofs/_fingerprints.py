@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -73,8 +73,7 @@ def refresh(lock: Path, options: Options) -> Iterator[str]:
             yield f"{package} {survey.version}: {found} targets" + (
                 f", {added} sources added to the proved" * bool(added)
             )
-    found = list(interfaces(PACKAGE, releases(PACKAGE), options))
-    names = names_of(found, own_code())
+    names = names_of(interfaces(PACKAGE, releases(PACKAGE), options), own_code())
     yield f"{PACKAGE}: our code goes by {len(names['relied'])} of its names"
     write_lock(lock, {**known, **seen, "names": names})
 
@@ -90,18 +89,27 @@ def names_of(interfaces: Iterable[Interface], code: OwnCode) -> dict[str, Any]:
     most = Counter[str]()
     for item in found:
         most |= Counter(item.counts)
-    relied = sorted(name for name in most if code.goes_by(name))
-    common = sorted(name for name in most.keys() - set(relied) if _is_common(name, most[name]))
-    histories = {name: history({item.version: item.counts.get(name, 0) for item in found}) for name in relied + common}
+    relied = {name for name in most if code.goes_by(name)}
+    common = {name for name in most.keys() - relied if _is_common(name, most[name]) or _is_open(name, relied)}
     return {
         "releases": " ".join(item.version for item in found),
-        "relied": {name: histories[name] for name in relied},
-        "common": {name: histories[name] for name in common},
+        "relied": {name: _history(name, found) for name in sorted(relied)},
+        "common": {name: _history(name, found) for name in sorted(common)},
     }
 
 
+def _history(name: str, found: Iterable[Interface]) -> str:
+    return history({item.version: item.counts.get(name, 0) for item in found})
+
+
 def _is_common(name: str, count: int) -> bool:
-    return name.startswith(f"GenerationMixin.{PREPARATION}(") or (count >= COMMON and name.startswith(("forward(", "output.")))
+    is_of_models = count >= COMMON and name.startswith(("forward(", "output."))
+    return is_of_models or name.startswith(f"GenerationMixin.{PREPARATION}(")
+
+
+def _is_open(name: str, relied: Collection[str]) -> bool:
+    """Say whether a name is that of a class that takes any argument, on which a constructor's arguments rest."""
+    return name.endswith("(**)") and name.removesuffix("(**)") in relied
 
 
 def interfaces(package: str, versions: Iterable[str], options: Options) -> Iterator[Interface]:

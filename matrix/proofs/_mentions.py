@@ -1,4 +1,4 @@
-"""The words by which our own code may go by something upstream: read from its syntax, with no list that somebody keeps."""
+"""The words by which our own code may go by something upstream: read from its syntax, in place of a list."""
 
 import ast
 import os
@@ -27,7 +27,8 @@ class Mentions:
 
     Attributes:
         words: names in quotes, and those that calls pass something by.
-        attributes: what is read of something that is called a cache, a past or a layer: `cache` or `layer`, and the name.
+        attributes: what is read of something that is called a cache, a past or a layer: `cache` or `layer`, and its
+            name.
         classes: what is imported from upstream, and names of classes in quotes.
         own: what is given a name.
     """
