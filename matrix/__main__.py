@@ -212,17 +212,21 @@ def _add_fingerprints(commands: Commands) -> None:
 
 def _add_backtest(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
-        from exportcompat.patches import default_registry
+        from ._files import write_section
+        from .proofs import Options, backtest_report
 
-        from .proofs import Options, backtest, begun, surveys, to_markdown
-        from .versions import releases
-
-        options = Options(arguments.index, arguments.cache, arguments.jobs)
-        found, specs = list(surveys("transformers", releases("transformers"), options)), list(default_registry())
-        print(to_markdown(list(backtest(found, specs)), list(begun(found, specs))))
+        text = backtest_report(Options(arguments.index, arguments.cache, arguments.jobs))
+        if arguments.page:
+            write_section(arguments.page, "backtest", text)
+        else:
+            print(text)
         return 0
 
-    _add_wheels(_add(commands, "backtest", "say what `drift` would have announced in each past release", run))
+    parser = _add(commands, "backtest", "say what `drift` would have announced in each past release", run)
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="write it between its marks on a page (docs/drift.md)"
+    )
+    _add_wheels(parser)
 
 
 def _add_wheels(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
+from exportcompat.registry import ExportCompatError
 
 
 def write_text(path: Path, text: str) -> None:
@@ -15,6 +16,25 @@ def write_text(path: Path, text: str) -> None:
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(text, "utf-8", newline="")
     part.replace(path)
+
+
+def write_section(path: Path, name: str, text: str) -> None:
+    """Put a text on a page between `<!-- NAME -->` and `<!-- end of NAME -->`; the page is replaced as a whole.
+
+    Raises:
+        ExportCompatError: the page cannot be read or has not both marks.
+    """
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    marks = f"the lines {begin.strip()} and {end.strip()}"
+    try:
+        page = path.read_text("utf-8")
+    except OSError as error:
+        raise ExportCompatError(f"{path} cannot be read ({error}); name a page that has {marks}") from error
+    head, found, rest = page.partition(begin)
+    _, closed, tail = rest.partition(end)
+    if not found or not closed:
+        raise ExportCompatError(f"{path} has not {marks}; write them where the text shall stand")
+    write_text(path, f"{head}{begin}{text}\n{end}{tail}")
 
 
 def held(folder: Path) -> AbstractContextManager[Any]:

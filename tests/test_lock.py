@@ -16,7 +16,7 @@ from exportcompat.registry import Fingerprints, PatchingSpec, fingerprint
 
 LOCK = json.loads(default_registry().fingerprints.path.read_text("utf-8"))  # type: ignore[union-attr]
 
-BESIDE = {"texts", "seen", "signatures", "occurrences"}
+BESIDE = {"texts", "seen", "signatures", "occurrences", "names"}
 """What the lock file has besides the sources that were proved."""
 
 

@@ -5,7 +5,7 @@ variant of a spec puts the same replacement on the same targets, nothing had to 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from exportcompat._drift import Finding, Survey, findings, for_version
@@ -14,12 +14,13 @@ from exportcompat.registry import PatchingSpec, Target
 
 @dataclass(frozen=True)
 class Event:
-    """What became of one spec in one release.
+    """What became of one spec, or of a name that our own code goes by, in one release.
 
     Attributes:
         release: the release.
-        spec_id: the spec.
-        did_break: its range ends before the release, and what comes after it is something else.
+        spec_id: the spec, or the name.
+        did_break: its range ends before the release, and what comes after it is something else; or the code had to
+            learn of it.
         alarms: what `drift` says that needs a look.
     """
 
@@ -89,22 +90,44 @@ def begun(surveys: Sequence[Survey], specs: Iterable[PatchingSpec]) -> Iterator[
         yield from ((survey.version, spec_id) for spec_id in sorted(now - known))
 
 
-def to_markdown(events: Sequence[Event], new: Sequence[tuple[str, str]]) -> str:
-    """Return the table for the docs, with its sums."""
-    counts = {kind: sum(event.kind == kind for event in events) for kind in ("announced", "missed", "false")}
-    rows = [f"| {item.release} | `{item.spec_id}` | {item.kind} | {_said(item)} |" for item in events]
+def to_markdown(of_specs: Sequence[Event], new: Sequence[tuple[str, str]], of_names: Sequence[Event]) -> str:
+    """Return the tables for the docs.
+
+    Args:
+        of_specs: what became of specs.
+        new: the release and the id of each defect that began where no spec had replaced anything.
+        of_names: what became of names that our own code goes by.
+    """
     began = ", ".join(f"`{spec_id}` ({release})" for release, spec_id in new)
-    sums = f"{counts['announced']} breaks announced, {counts['missed']} missed, {counts['false']} false alarms."
+    # Without the names, what the code had to learn of them was announced by nothing.
+    unannounced = [replace(event, alarms=()) for event in of_names if event.did_break]
     return "\n".join(
         [
-            sums,
+            "| what is looked at | announced | missed | false alarms | of all alarms |",
+            "|---|---|---|---|---|",
+            _sums("what patches replace", [*of_specs, *unannounced]),
+            _sums("and the names that our code goes by", [*of_specs, *of_names]),
+            _sums("the names alone", of_names),
+            "",
             f"Defects that began in code that no spec had replaced: {len(new)} ({began}).",
             "",
-            "| release | spec | | what `drift` says |",
-            "|---|---|---|---|",
-            *rows,
+            *_table("spec", of_specs),
+            "",
+            *_table("name", of_names),
         ]
     )
+
+
+def _sums(what: str, events: Sequence[Event]) -> str:
+    announced, missed, false = (
+        sum(event.kind == kind for event in events) for kind in ("announced", "missed", "false")
+    )
+    return f"| {what} | {announced} | {missed} | {false} | {false / max(1, announced + false):.0%} |"
+
+
+def _table(what: str, events: Sequence[Event]) -> list[str]:
+    rows = [f"| {item.release} | `{item.spec_id}` | {item.kind} | {_said(item)} |" for item in events]
+    return [f"| release | {what} | | what `drift` says |", "|---|---|---|---|", *rows]
 
 
 def _said(event: Event) -> str:

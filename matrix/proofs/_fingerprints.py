@@ -2,18 +2,33 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from exportcompat._drift import Package, Survey, Surveyor, for_version, sources_of
+from exportcompat._drift import (
+    COMMON,
+    PACKAGE,
+    PREPARATION,
+    Interface,
+    Package,
+    Survey,
+    Surveyor,
+    for_version,
+    history,
+    interface_of,
+    sources_of,
+)
 from exportcompat.matrix._files import write_lock
 from exportcompat.matrix.versions import releases
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
+
+from ._mentions import OwnCode, own_code
 
 PACKAGES = ("transformers", "torch")
 
@@ -58,7 +73,49 @@ def refresh(lock: Path, options: Options) -> Iterator[str]:
             yield f"{package} {survey.version}: {found} targets" + (
                 f", {added} sources added to the proved" * bool(added)
             )
-    write_lock(lock, {**known, **seen})
+    names = names_of(interfaces(PACKAGE, releases(PACKAGE), options), own_code())
+    yield f"{PACKAGE}: our code goes by {len(names['relied'])} of its names"
+    write_lock(lock, {**known, **seen, "names": names})
+
+
+def names_of(interfaces: Iterable[Interface], code: OwnCode) -> dict[str, Any]:
+    """Return what the lock file has of the names of releases.
+
+    Args:
+        interfaces: the releases, oldest first.
+        code: the words in our code.
+    """
+    found = list(interfaces)
+    most = Counter[str]()
+    for item in found:
+        most |= Counter(item.counts)
+    relied = {name for name in most if code.goes_by(name)}
+    common = {name for name in most.keys() - relied if _is_common(name, most[name]) or _is_open(name, relied)}
+    return {
+        "releases": " ".join(item.version for item in found),
+        "relied": {name: _history(name, found) for name in sorted(relied)},
+        "common": {name: _history(name, found) for name in sorted(common)},
+    }
+
+
+def _history(name: str, found: Iterable[Interface]) -> str:
+    return history({item.version: item.counts.get(name, 0) for item in found})
+
+
+def _is_common(name: str, count: int) -> bool:
+    is_of_models = count >= COMMON and name.startswith(("forward(", "output."))
+    return is_of_models or name.startswith(f"GenerationMixin.{PREPARATION}(")
+
+
+def _is_open(name: str, relied: Collection[str]) -> bool:
+    """Say whether a name is that of a class that takes any argument, on which a constructor's arguments rest."""
+    return name.endswith("(**)") and name.removesuffix("(**)") in relied
+
+
+def interfaces(package: str, versions: Iterable[str], options: Options) -> Iterator[Interface]:
+    """Yield the names by which each release of a package is used."""
+    for version in versions:
+        yield interface_of(sources_of(version, package, index=options.index, cache=options.cache))
 
 
 def surveys(package: str, versions: Iterable[str], options: Options) -> Iterator[Survey]:

@@ -8,10 +8,9 @@ from typing import Any
 
 from packaging.version import Version
 
-from exportcompat.matrix._files import write_text
+from exportcompat.matrix._files import write_section
 from exportcompat.matrix.store import NOT_THERE, WORKS, read_results
 from exportcompat.matrix.versions import Cell, cases_of
-from exportcompat.registry import ExportCompatError
 
 
 def summary(folder: Path) -> str:
@@ -40,9 +39,6 @@ def _share(cells: dict[tuple[str, str], dict[str, dict[str, Any]]], transformers
     missing = sum(case.name not in rows for case in cases_of(Cell(transformers, torch)))
     return f"{sum(state in WORKS for state in states)}/{len(states)}" + f" (+{missing})" * bool(missing)
 
-
-BEGIN, END = "<!-- results -->\n", "<!-- end of results -->\n"
-"""What the overview stands between, on a page that has more."""
 
 _ROW = 10
 """Minor releases of transformers in a row of the overview."""
@@ -80,16 +76,7 @@ def write_overview(folder: Path, page: Path) -> None:
     Raises:
         ExportCompatError: there are no results, or the page cannot be read or has not both marks.
     """
-    marks = f"the lines {BEGIN.strip()} and {END.strip()}"
-    try:
-        text = page.read_text("utf-8")
-    except OSError as error:
-        raise ExportCompatError(f"{page} cannot be read ({error}); name a page that has {marks}") from error
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise ExportCompatError(f"{page} has not {marks}; write them where the overview shall stand")
-    write_text(page, f"{head}{BEGIN}{overview(folder)}\n{END}{tail}")
+    write_section(page, "results", overview(folder))
 
 
 def _span(releases: list[str], package: str) -> str:

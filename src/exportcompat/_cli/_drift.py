@@ -11,6 +11,7 @@ from packaging.version import Version
 from exportcompat._drift import (
     INSTALLED,
     MEANING,
+    PACKAGE,
     Definition,
     Finding,
     Locked,
@@ -19,6 +20,8 @@ from exportcompat._drift import (
     difference,
     findings,
     for_version,
+    interface_of,
+    name_findings_of,
     sources_of,
     to_data,
 )
@@ -52,10 +55,14 @@ class ReleaseInspector:
         specs = for_version(self._registry, self.package, self.version)
         survey = self._surveyor.survey(specs)
         targets = {(spec.id, target.text): (spec, target) for spec in specs for target in spec.places}
-        found = findings(survey, specs, Locked(specs), self._surveyor.moved)
+        found = [*findings(survey, specs, Locked(specs), self._surveyor.moved), *self._names()]
         if self._options.no_diff:
-            return list(found)
+            return found
         return [self._with_diff(item, *targets.get((item.spec_id, item.target), ())) for item in found]
+
+    def _names(self) -> Iterator[Finding]:
+        if self.package == PACKAGE:
+            yield from name_findings_of(self._registry, interface_of(self._surveyor.package.sources))
 
     def _sources(self, text: str) -> Any:
         return sources_of(text, self.package, index=self._options.index, cache=self._options.cache)

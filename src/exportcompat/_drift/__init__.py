@@ -8,16 +8,23 @@ if TYPE_CHECKING:
     from ._definitions import Definition, Package
     from ._evidence import describe, newest_surveyed, proved_on
     from ._findings import MEANING, Finding, Locked, difference, findings, for_version, to_data
+    from ._interface import PREPARATION, Interface, interface_of
+    from ._name_changes import COMMON, PACKAGE, KnownNames, history, known_names, name_findings, name_findings_of
     from ._package_index import File, configured_index, offered, without_user
     from ._sources import INSTALLED, sources_of
     from ._survey import Survey, Surveyor
 
 __all__ = [
+    "COMMON",
     "INSTALLED",
     "MEANING",
+    "PACKAGE",
+    "PREPARATION",
     "Definition",
     "File",
     "Finding",
+    "Interface",
+    "KnownNames",
     "Locked",
     "Package",
     "Survey",
@@ -27,6 +34,11 @@ __all__ = [
     "difference",
     "findings",
     "for_version",
+    "history",
+    "interface_of",
+    "known_names",
+    "name_findings",
+    "name_findings_of",
     "newest_surveyed",
     "offered",
     "proved_on",
@@ -48,6 +60,16 @@ _OWNERS = {
     "findings": "_findings",
     "for_version": "_findings",
     "to_data": "_findings",
+    "Interface": "_interface",
+    "PREPARATION": "_interface",
+    "interface_of": "_interface",
+    "COMMON": "_name_changes",
+    "KnownNames": "_name_changes",
+    "PACKAGE": "_name_changes",
+    "history": "_name_changes",
+    "known_names": "_name_changes",
+    "name_findings": "_name_changes",
+    "name_findings_of": "_name_changes",
     "File": "_package_index",
     "configured_index": "_package_index",
     "offered": "_package_index",

@@ -12,7 +12,7 @@ from exportcompat.registry import BUILTIN, Fingerprints, PatchingSpec, Target
 from ._definitions import Definition
 from ._survey import Place, Survey
 
-State = Literal["unchanged", "changed", "misfit", "moved", "gone", "fixed", "new"]
+State = Literal["unchanged", "changed", "misfit", "moved", "gone", "fixed", "new", "lost", "gained"]
 CALM = ("unchanged", "changed")
 """States in which a spec does what it is for."""
 
@@ -24,6 +24,8 @@ MEANING: Mapping[str, str] = {
     "gone": "there is no such thing any more: the spec is not applied",
     "fixed": "the defect is no longer in the source: the spec may not be needed, or not fit",
     "new": "code that no spec replaces has a known defect",
+    "lost": "a name that our own code goes by is not there any more",
+    "gained": "many models have a name that our own code does not know",
 }
 
 _MANY = 0.5
@@ -35,8 +37,8 @@ class Finding:
     """What became of one target of a spec, or where its defect is besides.
 
     Attributes:
-        spec_id: the spec.
-        target: the target; for a new occurrence, `module:name`.
+        spec_id: the spec; `exportcompat` for a name that our own code goes by.
+        target: the target; for a new occurrence, `module:name`; or the name (see `Interface`).
         state: see `MEANING`.
         detail: what differs.
         diff: lines of a unified diff against the last source that was proved.
