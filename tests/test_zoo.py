@@ -102,6 +102,12 @@ class TestSmallConfigurations:
         assert set(rules()) == {*WIDTHS, "layer_counts", "tasks", "types", "inputs"}
 
 
+def test_a_decoder_that_classifies_texts_has_a_token_for_padding() -> None:
+    assert small_config("llama", "narrow").pad_token_id is None
+    assert small_config("llama", "narrow", "text-classification").pad_token_id == 0
+    assert small_config("roberta", "narrow", "text-classification").pad_token_id == 1
+
+
 def test_a_built_model_runs_on_its_inputs() -> None:
     built = build(next(entry for entry in entries() if entry.name == "text-generation-with-past/llama"))
     assert built.width == "narrow" and built.parameters < 200_000

@@ -66,7 +66,17 @@ def small_config(model_type: str, width: str, task: str = "") -> Any:
     for_task = {name: value for name, value in wanted.get("known", {}).items() if hasattr(default, name)}
     for_task |= wanted.get("always", {})
     fields = merged(merged(_shrunk(default, width), for_task), beside)
-    return kind(**_without_left_out(fields))
+    config = kind(**_without_left_out(fields))
+    _fill_in(config, wanted.get("missing", {}))
+    return config
+
+
+def _fill_in(config: Any, missing: Fields) -> None:
+    """Set fields of the configuration of a text that are None."""
+    text = config.get_text_config()
+    for name, value in missing.items():
+        if getattr(text, name, None) is None:
+            setattr(text, name, value)
 
 
 def merged(fields: Mapping[str, Any], others: Mapping[str, Any]) -> Fields:

@@ -1,4 +1,4 @@
-"""Inkling 2 is given squares of patches, counts patches image by image, and puts a token in front of each image.
+"""The vision encoder of Inkling 2 and Inkling 2 Loop takes squares of patches and puts a token before each image.
 
 Symptom: `The size of tensor a (4*s99 + 16) must match the size of tensor b (s99 + 4)`; without the other specs
 `Could not guard on data-dependent expression`.
@@ -45,20 +45,16 @@ def patch_vision_forward(original: Callable[..., Any]) -> Callable[..., Any] | U
     return when_traced(original, traced)
 
 
-_MODELS = {"inkling2": "Inkling2", "inkling2_loop": "Inkling2Loop"}
+_MODULE = "transformers.models.inkling2.modeling_inkling2"
 
 SPECS = (
     PatchingSpec(
         id="inkling2-squares",
-        targets=tuple(
-            f"transformers.models.{model}.modeling_{model}:{prefix}Vision{part}.forward"
-            for model, prefix in _MODELS.items()
-            for part in ("Model", "Embeddings")
-        ),
+        targets=tuple(f"{_MODULE}:Inkling2Vision{part}.forward" for part in ("Model", "Embeddings")),
         replacement=f"{__name__}:patch_vision_forward",
         requires=("transformers>=5.24", "torch>=2.6"),
         reason="How many patches each image has is data, by which its number is repeated: no graph.",
-        upstream=tuple(source(f"models/{model}/modeling_{model}.py", "v5.24.0") for model in _MODELS),
+        upstream=(source("models/inkling2/modeling_inkling2.py", "v5.24.0"),),
         proofs=("inkling2_vision",),
         kind="wrap",
     ),
