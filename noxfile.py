@@ -20,10 +20,11 @@ LANES = ("openvino==2026.4.1", "executorch==1.4.1")
 # Exporters whose files are judged beside ours, by the release of transformers that they are run with.
 JUDGED = {
     "5.24.0": ("mobius-onnx==0.1.0", "onnxruntime-genai==0.18.0"),
-    "4.57.6": ("optimum-onnx==0.1.0",),
+    "4.57.6": ("optimum-onnx==0.1.0", "onnxruntime-genai==0.18.0"),
 }
 # Recipes for released packages: the patch file, what checks it, and what the package is run with.
 RECIPES = {
+    "olive-ai-0.13.0": ("check_olive.py", "4.57.6"),
     "optimum-executorch-1.1.0": ("check_optimum_executorch.py", "5.0.0rc1", "executorch==1.4.1"),
 }
 # Programs that load exported files, each with a release of transformers that it takes.

@@ -197,8 +197,8 @@ def test_keys_tell_makers_models_and_scripts_apart() -> None:
 
 
 def test_twenty_types_and_the_ropes_that_depend_on_the_length() -> None:
-    assert len([model for model in MODELS.values() if not model.is_case]) == 20
-    assert {model.name for model in MODELS.values() if model.is_case} == {"llama_dynamic", "phi3_longrope"}
+    assert len([model for model in MODELS.values() if not model.fields]) == 20
+    assert {model.name for model in MODELS.values() if model.fields} == {"llama_dynamic", "phi3_longrope"}
 
 
 def test_the_page_is_that_of_the_results() -> None:

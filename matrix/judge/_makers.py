@@ -130,7 +130,7 @@ MAKERS: dict[str, Maker] = {
         Maker(
             name="genai",
             title="onnxruntime-genai's model builder",
-            requires=("onnxruntime-genai", "transformers>=5"),
+            requires=("onnxruntime-genai", "transformers"),
             command=(
                 *("-m", "onnxruntime_genai.models.builder", "-i", "{model}", "-o", "{folder}"),
                 *("-p", "fp32", "-e", "cpu"),

@@ -38,7 +38,7 @@ In the tables:
 | word | what it says |
 |---|---|
 | all | right in every call |
-| no padding, no chunks | right in those calls; others are wrong, or ONNX Runtime refuses them; `/` is between two sets |
+| no padding, no chunks | right in those calls; others are wrong or refused by ONNX Runtime; `/` stands between sets |
 | wrong by 3.2 | right in no set of calls; the difference of a logit for one text, no padding, token by token |
 | stops | as above, and ONNX Runtime refuses calls of that set |
 | fails | no file |

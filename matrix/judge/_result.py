@@ -141,6 +141,6 @@ def key_of(maker: Maker, model: JudgedModel) -> str:
     """
     functions = [*_JUDGED, *(_EXPORT if maker.name == _OURS else ())]
     script = Path(__file__).with_name(maker.script).read_text("utf-8") if maker.script else ""
-    called = (maker.command, maker.file, model.name, model.is_case, script)
+    called = (maker.command, maker.file, model.name, model.model_type, model.fields, script)
     parts = [*map(str, called), own_digest(functions)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -1,6 +1,6 @@
 """Build a model of a type, tiny, with random weights that make outputs large enough to tell."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ _LARGEST = 150_000_000
 """Parameters of a model that is run at all."""
 _SPREAD = 0.05
 """Of what replaces weights that are all the same, or that nothing has initialised."""
+_ROPE, _OUTSIDE = "rope_parameters", ("rope_type", "rope_theta", "partial_rotary_factor")
 _OF_TEXTS = (
     "text-generation-with-past",
     "fill-mask",
@@ -50,8 +51,12 @@ class NotBuiltError(Exception):
     """No set of rules makes a model of the type that runs; the message says of each why."""
 
 
-def build(entry: Entry) -> Built:
+def build(entry: Entry, fields: Mapping[str, Any] | None = None) -> Built:
     """Return a model of a type that runs on inputs made for it.
+
+    Args:
+        entry: the type.
+        fields: of its small configuration, to be others.
 
     Raises:
         NotBuiltError: there is none.
@@ -60,7 +65,7 @@ def build(entry: Entry) -> Built:
     for width in WIDTHS:
         stage = "configuration"
         try:
-            config = small_config(entry.model_type, width, entry.task)
+            config = _changed(small_config(entry.model_type, width, entry.task), fields or {})
             stage = "model"
             model = _model(entry, config)
             stage = "inputs"
@@ -74,6 +79,20 @@ def build(entry: Entry) -> Built:
         count = sum(item.numel() for item in model.parameters())
         return Built(model, calls, width, task, count)
     raise NotBuiltError(" | ".join(reasons))
+
+
+def _changed(config: Any, fields: Mapping[str, Any]) -> Any:
+    """Return a configuration with other fields; those of a rope have other names in older releases."""
+    for name, value in fields.items():
+        is_older = name == _ROPE and not hasattr(config, name)
+        setattr(config, *(("rope_scaling", _older_rope(value)) if is_older else (name, value)))
+    return config
+
+
+def _older_rope(rope: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rope as it was described before; what is in the configuration itself there is left out."""
+    others = {name: value for name, value in rope.items() if name not in _OUTSIDE}
+    return {"type": rope["rope_type"], **others}
 
 
 def _words(error: Exception) -> str:
@@ -152,8 +171,13 @@ def _run(model: Any, calls: list[Call]) -> None:
                 model(**call)
 
 
-def build_type(task: str, model_type: str) -> Any:
+def build_type(task: str, model_type: str, fields: Mapping[str, Any] | None = None) -> Any:
     """Return the model of a type for a task, tiny, as `build` makes it.
+
+    Args:
+        task: a name of `TASKS`.
+        model_type: as in a `config.json`.
+        fields: of its small configuration, to be others.
 
     Raises:
         ExportCompatError: the installed transformers has no such type, or none that can be built.
@@ -162,6 +186,6 @@ def build_type(task: str, model_type: str) -> Any:
     if not found:
         raise ExportCompatError(f"the installed transformers has no {model_type!r} for {task}")
     try:
-        return build(found[0]).model
+        return build(found[0], fields).model
     except NotBuiltError as error:
         raise ExportCompatError(f"{model_type!r} cannot be built: {error}") from error
