@@ -32,8 +32,7 @@ class Fingerprints:
         path: a JSON file `{"target": {"fingerprint": ["4.57.6", ...]}, "texts": {"key": "fingerprint"}, ...}`; it is
             read when first needed. `"texts"` spares the parsing of sources that were proved to the letter. `"seen"`
             has, in the same form, the releases that have a source, `"signatures"` the arguments of each, and
-            `"occurrences"` where else the defect of a spec is, by id. `"names"` has names of upstream that our own code
-            goes by, with the number of places that each is in (`exportcompat._drift` reads it).
+            `"occurrences"` where else the defect of a spec is, by id.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,11 +57,6 @@ class Fingerprints:
     def occurrences(self, spec_id: str) -> list[str] | None:
         """Return where else the defect of a spec was found, as `module:name`; None if nobody has looked."""
         found: list[str] | None = self._read().get("occurrences", {}).get(spec_id)
-        return found
-
-    def names(self) -> Mapping[str, Any]:
-        """Return the names of upstream that our own code goes by; empty if nobody has looked."""
-        found: Mapping[str, Any] = self._read().get("names", {})
         return found
 
     def of(self, source: Any) -> str:

@@ -227,7 +227,7 @@ class TestLock:
         first = Interface("5.1.0", {"forward(past)": 30, "forward(other)": 10, "forward(rare)": 9, "Unknown": 1})
         last = Interface("5.3.0", {"forward(past)": 31, "StaticCache": 1, "StaticCache(**)": 1})
         lock = lock_of(tmp_path, [first, Interface("5.2.0", first.counts), last])
-        assert lock.names()["relied"] == {"StaticCache": "5.3.0:1", "forward(past)": "5.1.0:30 5.3.0:31"}
+        assert lock.releases("names")["relied"] == {"StaticCache": "5.3.0:1", "forward(past)": "5.1.0:30 5.3.0:31"}
         assert known_names(lock, "5.2.9") == KnownNames("5.2.0", {"forward(past)": 30}, {"forward(other)": 10})
         assert known_names(lock, "5.0.0") == KnownNames("", {}, {})
         assert known_names(lock, "6").common == {"StaticCache(**)": 1}
@@ -236,7 +236,7 @@ class TestLock:
         assert history({"1": 0, "2": 5, "3": 5, "4": 0, "5": 5}) == "2:5 4:0 5:5"
 
     def test_of_the_patches_knows_every_supported_release(self) -> None:
-        assert lock().names()["releases"].split() == releases("transformers")
+        assert str(lock().releases("names")["releases"]).split() == releases("transformers")
 
 
 def lock() -> Fingerprints:

@@ -1,6 +1,6 @@
 """The names by which a release is used: arguments, fields of results, parts of caches, classes. Nothing is imported.
 
-Reading the syntax of all models takes half a minute. So classes are cut out of the texts of modules by their
+Reading the syntax of all models takes ten times as long. So classes are cut out of the texts of modules by their
 indentation, and signatures out of classes by their parentheses; only those pieces are parsed, equal ones once.
 """
 
