@@ -239,8 +239,9 @@ def test_folders_without_whole_weights(run: Run, tmp_path: Path, llama: Path) ->
     (tmp_path / "g" / "model.gguf").write_bytes(b"GGUF")
     status, _, messages = run("export", tmp_path / "g", tmp_path / "out")
     assert status == 2 and "weights in GGUF" in messages
-    status, _, messages = run("verify", tmp_path / "g")
-    assert status == 2 and "has no ONNX file" in messages
+    (tmp_path / "empty").mkdir()
+    status, _, messages = run("verify", tmp_path / "empty")
+    assert status == 2 and "has no ONNX file, and its onnx/ has none; it has nothing" in messages
 
 
 def test_arrays_are_given(run: Run, tmp_path: Path, llama: Path) -> None:
