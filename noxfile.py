@@ -25,6 +25,7 @@ JUDGED = {
 # Recipes for released packages: the patch file, what checks it, and what the package is run with.
 RECIPES = {
     "olive-ai-0.13.0": ("check_olive.py", "4.57.6"),
+    "optimum-intel-2.2.0": ("check_optimum_intel.py", "4.57.6", "openvino==2026.4.1"),
     "optimum-executorch-1.1.0": ("check_optimum_executorch.py", "5.0.0rc1", "executorch==1.4.1"),
 }
 # Programs that load exported files, each with a release of transformers that it takes.
