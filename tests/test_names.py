@@ -170,6 +170,7 @@ from transformers.cache_utils import DynamicCache
 from other import Elsewhere
 class StaticDecoder:
     name = "StaticCache"
+    layer = "SlidingLayer"
     def make(self):
         return self.cls(**{"size": 1})
 class Own: ...
@@ -190,6 +191,7 @@ class TestOwnCode:
             "StaticCache",
             "StaticCache(size)",
             "DynamicCache.get_seq_length",
+            "SlidingLayer.window",
             "GenerationMixin.past",
         ]
         assert [name for name in names if not code.goes_by(name)] == []

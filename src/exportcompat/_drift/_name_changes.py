@@ -54,7 +54,7 @@ def known_names(sources: Fingerprints, version: str) -> KnownNames:
         sources: the lock file.
         version: the release.
     """
-    # The lock file has them beside the targets, by a word that is none. A method of the registry's own for it would count
+    # They are beside the targets, by a word that is none. A method of the registry's own for it would count
     # as a change of the engine, which makes every result of the matrix old.
     names: Mapping[str, Any] = sources.releases("names")
     looked_at = [text for text in names.get("releases", "").split() if Version(text) <= Version(version)]
