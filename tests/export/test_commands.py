@@ -96,6 +96,16 @@ def test_verify_a_folder_as_json(made: tuple[Path, int], run: Run) -> None:
     assert document["path"] == str(made[0] / "model.onnx") and document.keys() == {"path", "success", "calls"}
 
 
+def test_verify_compares_the_other_files_of_a_folder_where_one_cannot_be(
+    made: tuple[Path, int], run: Run, tmp_path: Path
+) -> None:
+    shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
+    (tmp_path / "a.onnx").write_bytes(b"no model")
+    status, text, _ = run("verify", tmp_path)
+    assert status == 1
+    assert "ok: 191 calls" in text and "a.onnx is no ONNX model that ONNX Runtime can load" in text
+
+
 @pytest.fixture(scope="module")
 def deaf(made: tuple[Path, int], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a file that takes a mask and does not look at it; its cache has a name for the size of a head."""

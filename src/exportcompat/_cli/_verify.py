@@ -16,6 +16,7 @@ from exportcompat._verification import (
     PREFIX,
     Contract,
     Discrepancies,
+    Discrepancy,
     UnmatchedError,
     check_provider,
     open_file,
@@ -52,7 +53,7 @@ def run_verify(arguments: argparse.Namespace) -> Iterator[str]:
 
     Raises:
         ExportCompatError: a file cannot be loaded, or does not say what it was made of; the provider is not there.
-        MismatchError: a file differs from eager.
+        MismatchError: a file differs from eager, or one of several cannot be compared.
     """
     check_task(arguments.task)
     check_given(given_of(arguments))
@@ -60,8 +61,10 @@ def run_verify(arguments: argparse.Namespace) -> Iterator[str]:
     talk = Talk(is_quiet=arguments.quiet)
     results = []
     with calm(is_verbose=arguments.verbose), talk.ticking():
-        for path in _files(Path(arguments.file)):
-            results.append((path, _compared(path, arguments, talk)))
+        paths = _files(Path(arguments.file))
+        for path in paths:
+            compare = _compared if len(paths) == 1 else _compared_or_said
+            results.append((path, compare(path, arguments, talk)))
             if not arguments.json:
                 yield from (str(path), *str(results[-1][1]).splitlines())
     if arguments.json:
@@ -110,6 +113,14 @@ def check_format(path: Path) -> None:
         raise ExportCompatError(gguf(str(path)))
     if path.suffix == ".safetensors":
         raise ExportCompatError(f"{path} has the weights of a model, and no graph; name a file that was exported")
+
+
+def _compared_or_said(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepancies:
+    """Compare one of several files; what is against it is a failed row, since the others are to be compared as well."""
+    try:
+        return _compared(path, arguments, talk)
+    except ExportCompatError as error:
+        return Discrepancies([Discrepancy(call="no call", error=str(error))])
 
 
 def _compared(path: Path, arguments: argparse.Namespace, talk: Talk) -> Discrepancies:
