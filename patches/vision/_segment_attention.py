@@ -33,9 +33,9 @@ def patch_segment_attention_without_scan(original: Callable[..., Any]) -> Callab
 
 
 def _by_exporter(ends: Any, count: Any) -> Any:
-    # The TorchScript exporter has no `scan`, and Dynamo wants a body that is a function of its own.
-    is_plain = torch.jit.is_tracing() or torch.compiler.is_dynamo_compiling()
-    return (side_by_side if is_plain else in_blocks)(ends, count)
+    """Divide into blocks for ONNX; OpenVINO and the TorchScript exporter have no `scan`."""
+    is_onnx = torch.onnx.is_in_onnx_export() and not torch.jit.is_tracing()
+    return (in_blocks if is_onnx else side_by_side)(ends, count)
 
 
 def _patched(original: Callable[..., Any], divide: _Divide) -> Callable[..., Any] | Unchanged:

@@ -6,9 +6,10 @@ Cause: to 4.52, and in 4.53.1-4.53.3, a mask is filled segment by segment; else 
 by `lengths.tolist()`. A segment is a frame, or a window.
 What is done: while it is traced, there is one segment, and `scaled_dot_product_attention` is given the real ones in
 blocks of at most 256 queries, in a `scan`: memory grows with the patches, and each block costs what its own segment
-has. In a TorchScript graph, in GLM-4V of transformers 4.53, and before torch 2.13 (2.9.1 refuses such a body for Kimi
-K2.5 and Muse, and older ones cannot put `scan` into ONNX) segments are the rows of a batch, as wide as the longest;
-attention `eager` gets a mask. That takes memory that grows with the square of the patches.
+has. So it is for `torch.onnx.export(dynamo=True)` of torch 2.13 and later (2.9.1 refuses such a body for Kimi K2.5 and
+Muse, older ones cannot put `scan` into ONNX; neither can OpenVINO, or the TorchScript exporter). Elsewhere, and in
+GLM-4V of transformers 4.53, segments are the rows of a batch, as wide as the longest; attention `eager` gets a mask.
+That takes memory that grows with the square of the patches.
 Can go: when ONNX has attention over segments and upstream uses it.
 """
 

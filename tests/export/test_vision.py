@@ -1,6 +1,5 @@
 """Where patches are, against loops over the sizes of images; sizes that do not fit are refused by the graph."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +217,19 @@ def test_attention_is_not_as_large_as_all_patches_squared(name: str) -> None:
     found = {node.name: list(map(str, getattr(node.meta.get("val"), "shape", ()))) for node in program.graph.nodes}
     assert len(found) > 100
     assert [node for node, sizes in found.items() if sizes.count(str(count)) > 1] == []
-    if find_spec(_SCAN):
-        attentions = {name for name, graph in program.graph_module.named_modules() if "attention" in str(graph.graph)}
-        assert attentions
-        assert all("scan" in name for name in attentions)
+
+
+@pytest.mark.parametrize("name", ["qwen2_vl_vision", "qwen2_5_vl_vision"])
+def test_a_file_attends_in_a_loop_alone(name: str) -> None:
+    pytest.importorskip("torch", minversion="2.13", reason="older ones have the rows of a batch")
+    case = find_case(name)
+    if not case.exists():
+        pytest.skip("this release has no such model")
+    tower = case.decoder()
+    inputs = tower.inputs(((1, 8, 12), (1, 4, 6)))
+    shapes = {name: dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for name, axes in tower.axes.items()}
+    with apply_patches():
+        program = torch.onnx.export(tower.model, (), kwargs=inputs, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    softmax = {"Softmax", "Attention"}
+    assert softmax & {node.op_type for node in program.model.graph.all_nodes()}
+    assert not softmax & {node.op_type for node in program.model.graph}
