@@ -11,7 +11,7 @@ _TEXT = ("input_ids", "inputs_embeds", "attention_mask", "position_ids", "token_
 
 
 def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCompatError | None:
-    """Return why a model of texts is refused, if it does not itself take what is traced; None for any other cause.
+    """Return why a model is refused: what a spec says, or that it does not itself take what is traced; None for others.
 
     Some models go on by one token alone. A trace has several, since what it answers for one holds for one alone.
 
@@ -20,6 +20,9 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
         model: what was exported.
         observer: its calls.
     """
+    said = _said(error)
+    if said is not None:
+        return said
     names = observer.interface()[0]
     if isinstance(error, ExportCompatError) or not all(name.startswith(_TEXT) for name in names):
         return None
@@ -35,3 +38,11 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
         f"{type(model).__name__} itself, in eager mode, does not take {what}, which a graph is traced with, so there "
         f"is nothing to be right with: {first_line(found)}.{hint}"
     )
+
+
+def _said(error: BaseException | None) -> ExportCompatError | None:
+    """Return the refusal of a spec, which torch's exporter wraps in errors of its own."""
+    found = error
+    while found is not None and not isinstance(found, ExportCompatError):
+        found = found.__cause__ or found.__context__
+    return None if found is None or found is error else ExportCompatError(str(found))
