@@ -17,8 +17,8 @@ from exportcompat.registry import ExportCompatError, PatchingSpec, Unchanged
 _QUESTION = "cache_length > 0"
 
 _REFUSAL = (
-    "spec 'git-mask-length': GIT puts the features of images before the text in the first call, and nothing in the later "
-    "ones, which one graph cannot have both of. Export it for whole texts with an image, generate=False; or leave "
+    "spec 'git-mask-length': GIT puts the features of images before the text in the first call, and nothing in the "
+    "later ones, and one graph has one of the two. Export it for whole texts with an image, generate=False; or leave "
     "pixel_values out, for texts with a cache"
 )
 
