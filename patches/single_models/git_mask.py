@@ -3,7 +3,8 @@
 Symptom: off by 1.5 to 3.7 in calls with left padding, or none, as the sample had no cache or a filled one.
 Cause: `elif cache is not None and cache_length > 0`: the answer of the sample stays in the graph.
 What is done: while it is traced, the mask gets the columns of the images in front where the cache is filled; where it
-is empty, it gets them behind, where nothing reads them. Which of them it is, is computed.
+is empty, it gets them behind, where nothing reads them. Which of them it is, is computed. Images together with a cache
+are refused: a call with them has more columns than one without.
 Can go: when torch exports an `if` on sizes as one graph.
 """
 
@@ -11,9 +12,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec, Unchanged
+from exportcompat.registry import ExportCompatError, PatchingSpec, Unchanged
 
 _QUESTION = "cache_length > 0"
+
+_REFUSAL = (
+    "spec 'git-mask-length': GIT puts the features of images before the text in the first call, and nothing in the "
+    "later ones, and one graph has one of the two. Export it for whole texts with an image, generate=False; or leave "
+    "pixel_values out, for texts with a cache"
+)
 
 
 def patch_git_forward(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
@@ -30,8 +37,10 @@ def patch_git_forward(original: Callable[..., Any]) -> Callable[..., Any] | Unch
         given = signature.bind(self, *args, **kwargs).arguments
         cache, mask = cache_of(given), given.get("attention_mask")
         length = 0 if cache is None else cache.get_seq_length()
-        if not _is_asked(length, mask) or given.get("pixel_values") is not None:
+        if not _is_asked(length, mask):
             return original(self, *args, **kwargs)
+        if given.get("pixel_values") is not None:
+            raise ExportCompatError(_REFUSAL)
         attention = self.encoder.layer[0].attention.self
         tokens, attention.image_patch_tokens = attention.image_patch_tokens, 0
         others = {name: value for name, value in given.items() if name not in ("self", "kwargs", "attention_mask")}

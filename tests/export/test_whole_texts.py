@@ -1,5 +1,6 @@
 """Models that are exported for whole texts: what a graph cannot check is refused, and not dropped."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="an export needs torch")
 pytest.importorskip("transformers", reason="the cases are models of transformers")
 
-from exportcompat import apply_patches, plan
+from exportcompat import ExportCompatError, apply_patches, export, plan
 from exportcompat.matrix.cases import find_case
 
 if not any(item.spec.id == "xlm-length-check" and item.applies for item in plan()):
@@ -35,3 +36,15 @@ def test_a_mask_says_the_same_as_lengths(name: str) -> None:
     with torch.no_grad():
         wanted = find_case(name).decoder().model(TOKENS, lengths=torch.tensor([4, 2])).logits
     assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_git_with_images_and_a_cache_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    vision = {**sizes, "image_size": 16, "patch_size": 8}
+    config = transformers.GitConfig(vision_config=vision, vocab_size=64, **sizes)
+    model = transformers.GitForCausalLM(config).eval()
+    inputs = {"input_ids": TOKENS, "attention_mask": torch.ones_like(TOKENS), "pixel_values": torch.rand(2, 3, 16, 16)}
+    with pytest.raises(ExportCompatError, match=r"generate=False; or leave pixel_values out"):
+        export(model, inputs, tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -13,7 +13,7 @@ _WHOLE = "Pass generate=False (to the command, --task text-generation) to export
 
 
 def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCompatError | None:
-    """Return why a model of texts is refused, if it does not itself take what is traced; None for any other cause.
+    """Return why a model is refused: what a spec says, or that it does not itself take what is traced; None for others.
 
     Some models go on by one token alone. A trace has several, since what it answers for one holds for one alone.
 
@@ -22,6 +22,9 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
         model: what was exported.
         observer: its calls.
     """
+    said = _said(error)
+    if said is not None:
+        return said
     names = observer.interface()[0]
     if isinstance(error, ExportCompatError) or not all(name.startswith(_TEXT) for name in names):
         return None
@@ -37,3 +40,11 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
         f"{type(model).__name__} itself, in eager mode, does not take {what}, which a graph is traced with, so there "
         f"is nothing to be right with: {first_line(found)}.{hint}"
     )
+
+
+def _said(error: BaseException | None) -> ExportCompatError | None:
+    """Return the refusal of a spec, which torch's exporter wraps in errors of its own."""
+    found = error
+    while found is not None and not isinstance(found, ExportCompatError):
+        found = found.__cause__ or found.__context__
+    return None if found is None or found is error else ExportCompatError(str(found))
