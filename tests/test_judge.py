@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from exportcompat.matrix.judge import MAKERS, MODELS, JudgedModel, run_judge
+from exportcompat.matrix.judge import MAKERS, MODELS, JudgedModel, Maker, run_judge
 from exportcompat.matrix.judge import _driver as driver
 from exportcompat.matrix.judge import _result as result
 from exportcompat.matrix.judge import _verdicts as parts
 from exportcompat.matrix.judge._driver import read_results
 from exportcompat.matrix.judge._page import keeps, page_of, word_of
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, installed_version
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "matrix" / "judge" / "results.jsonl"
@@ -127,7 +127,7 @@ class TestWhatIsSaid:
     def test_a_maker_is_a_process_whose_error_is_kept(self, tmp_path: Path) -> None:
         script = tmp_path / "script.py"
         script.write_text("import sys\nprint('not supported', sys.argv[1])\nraise SystemExit('no such type')\n")
-        maker = result.Maker(
+        maker = Maker(
             name="x", title="x", requires=(), command=(str(script), "{model}"), shown="x", refusal="no such type"
         )
         found = result.make(maker, tmp_path / "m", tmp_path, 60)
@@ -144,10 +144,10 @@ class TestRuns:
 
         def check(maker: Any, model: JudgedModel, source: Path, timeout: float) -> dict[str, Any]:
             found.append(f"{maker.name} {model.name}")
-            fields = {"versions": driver.versions_of(maker), "key": driver.key_of(maker, model)}
+            fields = {"versions": result.versions_of(maker), "key": result.key_of(maker, model)}
             return row(maker.name, model.name, verdicts=[said("right")], **fields)
 
-        versions = {"transformers": str(driver.installed_version("transformers")), "torch": "2.13.0"}
+        versions = {"transformers": str(installed_version("transformers")), "torch": "2.13.0"}
         monkeypatch.setattr(driver, "check", check)
         monkeypatch.setattr(driver, "run_forked", lambda *_: "")
         monkeypatch.setattr(driver, "versions_of", lambda maker: versions)

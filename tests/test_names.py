@@ -229,7 +229,8 @@ class TestLock:
         first = Interface("5.1.0", {"forward(past)": 30, "forward(other)": 10, "forward(rare)": 9, "Unknown": 1})
         last = Interface("5.3.0", {"forward(past)": 31, "StaticCache": 1, "StaticCache(**)": 1})
         lock = lock_of(tmp_path, [first, Interface("5.2.0", first.counts), last])
-        assert lock.releases("names")["relied"] == {"StaticCache": "5.3.0:1", "forward(past)": "5.1.0:30 5.3.0:31"}
+        relied: object = lock.releases("names")["relied"]
+        assert relied == {"StaticCache": "5.3.0:1", "forward(past)": "5.1.0:30 5.3.0:31"}
         assert known_names(lock, "5.2.9") == KnownNames("5.2.0", {"forward(past)": 30}, {"forward(other)": 10})
         assert known_names(lock, "5.0.0") == KnownNames("", {}, {})
         assert known_names(lock, "6").common == {"StaticCache(**)": 1}

@@ -14,7 +14,10 @@ from exportcompat._observer import check_repeatable, observe
 INPUTS = {"x": torch.linspace(0, 3, 8).reshape(2, 4)}
 
 
-class Noisy(torch.nn.Module):  # type: ignore[misc]  # torch has no types for it in every release.
+Module: Any = torch.nn.Module
+
+
+class Noisy(Module):  # type: ignore[misc,unused-ignore]
     def __init__(self, scale: float) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ones(4))
