@@ -144,7 +144,7 @@ class TestRuns:
 
         def check(maker: Any, model: JudgedModel, source: Path, timeout: float) -> dict[str, Any]:
             found.append(f"{maker.name} {model.name}")
-            fields = {"versions": result.versions_of(maker), "key": result.key_of(maker, model)}
+            fields = {"versions": versions, "key": f"{maker.name} {model.name}"}
             return row(maker.name, model.name, verdicts=[said("right")], **fields)
 
         versions = {"transformers": str(installed_version("transformers")), "torch": "2.13.0"}
