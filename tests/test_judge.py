@@ -117,6 +117,7 @@ class TestWhatIsSaid:
 
     def test_warnings_of_the_file_and_no_others(self) -> None:
         text = "Saved\nmodel will diverge from eager\nmodel will diverge from eager\na.py:1: FutureWarning: old\n"
+        text += '  File "torch/fx/experimental/proxy_tensor.py", line 2962, in trace\n'
         assert result.warnings_in(text) == ["model will diverge from eager"]
 
     def test_the_line_that_tells(self) -> None:

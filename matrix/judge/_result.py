@@ -34,8 +34,10 @@ _EXPORT = ("exportcompat._exporter:export", *(spec.replacement for spec in defau
 """Where the code begins that results depend on, those of all and those of ours, as `module:function`."""
 
 _WARNING = re.compile(r"warn|experimental|diverge|unsupported|not supported|may differ", re.IGNORECASE)
-_NOISE = re.compile(r"FutureWarning|DeprecationWarning|torchvision|onnxruntime cpuid_info")
-"""What libraries below say to those who wrote the exporter, and nothing of the file."""
+_NOISE = re.compile(
+    r'FutureWarning|DeprecationWarning|torchvision|onnxruntime cpuid_info|^File "|Unable to find user code'
+)
+"""What libraries below say to those who wrote the exporter, and the lines of a traceback: nothing of the file."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN, _LONG = 6, 500
 
