@@ -111,7 +111,7 @@ def _plain(text: str, *folders: Path) -> str:
 
 def warnings_in(said: str) -> list[str]:
     """Return the lines that warn of the file, each once."""
-    lines = [line.strip() for line in said.splitlines() if _WARNING.search(line) and not _NOISE.search(line)]
+    lines = [line.strip() for line in said.splitlines() if _WARNING.search(line) and not _NOISE.search(line.strip())]
     # What `warnings` prints has the statement in the line below.
     found = [line for line in lines if not line.startswith(("warnings.warn", "warn(", "logger.warning"))]
     return [_cut(line) for line in list(dict.fromkeys(found))[:_SHOWN]]
