@@ -12,6 +12,7 @@ from typing import Any
 
 from exportcompat._drift import (
     COMMON,
+    NAMES,
     PACKAGE,
     PREPARATION,
     Interface,
@@ -75,7 +76,7 @@ def refresh(lock: Path, options: Options) -> Iterator[str]:
             )
     names = names_of(interfaces(PACKAGE, releases(PACKAGE), options), own_code())
     yield f"{PACKAGE}: our code goes by {len(names['relied'])} of its names"
-    write_lock(lock, {**known, **seen, "names": names})
+    write_lock(lock, {**known, **seen, NAMES: names})
 
 
 def names_of(interfaces: Iterable[Interface], code: OwnCode) -> dict[str, Any]:

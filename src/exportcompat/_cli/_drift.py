@@ -55,7 +55,8 @@ class ReleaseInspector:
         specs = for_version(self._registry, self.package, self.version)
         survey = self._surveyor.survey(specs)
         targets = {(spec.id, target.text): (spec, target) for spec in specs for target in spec.places}
-        found = [*findings(survey, specs, Locked(specs), self._surveyor.moved), *self._names()]
+        # Variants of a spec for other releases of another package may have the same targets.
+        found = list(dict.fromkeys([*findings(survey, specs, Locked(specs), self._surveyor.moved), *self._names()]))
         if self._options.no_diff:
             return found
         return [self._with_diff(item, *targets.get((item.spec_id, item.target), ())) for item in found]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ._evidence import describe, newest_surveyed, proved_on
     from ._findings import MEANING, Finding, Locked, difference, findings, for_version, to_data
     from ._interface import PREPARATION, Interface, interface_of
-    from ._name_changes import COMMON, PACKAGE, KnownNames, history, known_names, name_findings, name_findings_of
+    from ._name_changes import COMMON, NAMES, PACKAGE, KnownNames, history, known_names, name_findings, name_findings_of
     from ._package_index import File, configured_index, offered, without_user
     from ._sources import INSTALLED, sources_of
     from ._survey import Survey, Surveyor
@@ -18,6 +18,7 @@ __all__ = [
     "COMMON",
     "INSTALLED",
     "MEANING",
+    "NAMES",
     "PACKAGE",
     "PREPARATION",
     "Definition",
@@ -64,6 +65,7 @@ _OWNERS = {
     "PREPARATION": "_interface",
     "interface_of": "_interface",
     "COMMON": "_name_changes",
+    "NAMES": "_name_changes",
     "KnownNames": "_name_changes",
     "PACKAGE": "_name_changes",
     "history": "_name_changes",

@@ -17,6 +17,9 @@ from ._findings import Finding
 from ._interface import PREPARATION, Interface
 
 PACKAGE = "transformers"
+NAMES = "names"
+"""Where the lock file has them, beside the targets: a word that is no target."""
+
 OWN_CODE = "exportcompat"
 """What stands in place of the id of a spec where our own code goes by a name."""
 
@@ -56,7 +59,7 @@ def known_names(sources: Fingerprints, version: str) -> KnownNames:
     """
     # They are beside the targets, by a word that is none. A method of the registry's own for it would count
     # as a change of the engine, which makes every result of the matrix old.
-    names: Mapping[str, Any] = sources.releases("names")
+    names: Mapping[str, Any] = sources.releases(NAMES)
     looked_at = [text for text in names.get("releases", "").split() if Version(text) <= Version(version)]
     if not looked_at:
         return KnownNames("", {}, {})

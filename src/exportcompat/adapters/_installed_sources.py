@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from exportcompat._drift import INSTALLED, Package, Surveyor, sources_of
+from exportcompat._drift import INSTALLED, NAMES, Package, Surveyor, sources_of
 from exportcompat.registry import (
     BUILTIN,
     ExportCompatError,
@@ -30,7 +30,12 @@ class InstalledSources(Fingerprints):
         self._found: dict[str, Mapping[str, list[str]]] = {}
 
     def releases(self, target: str) -> Mapping[str, list[str]]:
-        """Return the installed release by the fingerprint that the target has in it; empty if it is not there."""
+        """Return the installed release by the fingerprint that the target has in it; empty if it is not there.
+
+        The names that exportcompat's own code goes by are those of its lock file, and no foreign patch's.
+        """
+        if target == NAMES:
+            return {}
         if target not in self._found:
             self._found[target] = _installed(target)
         return self._found[target]
