@@ -356,6 +356,15 @@ def _add_zoo(commands: Commands) -> None:
     parser.add_argument("--page", type=Path, metavar="FILE", help="run nothing; write the page of the results")
 
 
+def _add_kept(parser: argparse.ArgumentParser, results: Path, *, timeout: str) -> None:
+    """Add what commands have in common that keep each result as a line, and go on from there."""
+    parser.add_argument("--fresh", action="store_true", help="run again what has a result")
+    parser.add_argument("--list", action="store_true", help="show what would be run, and end")
+    parser.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help=f"{timeout} (600)")
+    parser.add_argument("--results", type=Path, default=results, metavar="FILE", help=f"the results ({results})")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="run nothing; write the page of the results")
+
+
 def _add_lanes(commands: Commands) -> None:
     def run(arguments: argparse.Namespace) -> int:
         from .lanes import run_lanes, write_page
@@ -365,11 +374,7 @@ def _add_lanes(commands: Commands) -> None:
     parser = _add(commands, "lanes", "export the telling cases beyond ONNX, and keep what came of them", run)
     parser.add_argument("--lane", action="append", default=[], metavar="NAME", help="only these, as shell patterns")
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="cases, as shell patterns")
-    parser.add_argument("--fresh", action="store_true", help="run again what has a result")
-    parser.add_argument("--list", action="store_true", help="show what would be run, and end")
-    parser.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for a step (600)")
-    parser.add_argument("--results", type=Path, default=_LANES, metavar="FILE", help=f"the results ({_LANES})")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="run nothing; write the page of the results")
+    _add_kept(parser, _LANES, timeout="for a step")
 
 
 def _add_judge(commands: Commands) -> None:
@@ -381,11 +386,7 @@ def _add_judge(commands: Commands) -> None:
     parser = _add(commands, "judge", "let the installed exporters make files of decoders, and compare all alike", run)
     parser.add_argument("--maker", action="append", default=[], metavar="NAME", help="only these, as shell patterns")
     parser.add_argument("--model", action="append", default=[], metavar="NAME", help="models, as shell patterns")
-    parser.add_argument("--fresh", action="store_true", help="make and judge again what has a result")
-    parser.add_argument("--list", action="store_true", help="show what would be run, and end")
-    parser.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for a file, and its judge (600)")
-    parser.add_argument("--results", type=Path, default=_JUDGE, metavar="FILE", help=f"the results ({_JUDGE})")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="run nothing; write the page of the results")
+    _add_kept(parser, _JUDGE, timeout="for a file, and its judge")
 
 
 _COMMANDS = (

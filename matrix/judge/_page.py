@@ -1,9 +1,10 @@
 """The page of the judge: who is right where, with versions and commands."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from packaging.version import Version
 
 from exportcompat.matrix._files import write_text
 
@@ -72,16 +73,12 @@ def write_page(results: Path, page: Path) -> int:
 
 def page_of(rows: list[Row]) -> str:
     """Return the page as Markdown."""
-    releases = sorted({row["versions"]["transformers"] for row in rows}, key=_numbers, reverse=True)
+    releases = sorted({row["versions"]["transformers"] for row in rows}, key=Version, reverse=True)
     parts = [_INTRODUCTION]
     for release in releases:
         parts += _table(release, [row for row in rows if row["versions"]["transformers"] == release])
     parts += ["## Who makes them", "", *(line for maker in MAKERS.values() for line in _section(maker, rows))]
     return "\n".join([*parts, _COMMANDS]).rstrip() + "\n"
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version)]
 
 
 def _table(release: str, rows: list[Row]) -> Iterator[str]:

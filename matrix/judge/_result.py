@@ -131,9 +131,8 @@ def _cut(line: str) -> str:
 def versions_of(maker: Maker) -> dict[str, str]:
     """Return the versions of what a result was found with."""
     names = dict.fromkeys([*_BASE, *(Requirement(item).name for item in maker.requires)])
-    found = {name: str(installed_version(name) or "") for name in names}
     # A build of torch for another device is the same release.
-    return {name: version.partition("+")[0] for name, version in found.items() if version}
+    return {name: version.public for name in names if (version := installed_version(name))}
 
 
 def key_of(maker: Maker, model: JudgedModel) -> str:

@@ -8,7 +8,6 @@ from exportcompat.patches.toolkit.module_state import preserved
 from exportcompat.registry import ExportCompatError
 
 from ._record import Record, take_result
-from ._tree import build_all
 
 if TYPE_CHECKING:
     from ._observer import InputObserver
@@ -40,11 +39,9 @@ def check_repeatable(observer: "InputObserver") -> None:
 def _again(model: Any, method: str, record: Record) -> dict[str, Any]:
     """Return the results of a call that is made once more, by path; the generators are as before afterwards."""
     torch = require("torch", "torch")
-    given = record.inputs
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     with torch.no_grad(), torch.random.fork_rng(devices), apply_patches(), preserved(model):
-        arguments = build_all(given.trees, {**given.constants, **given.tensors})
-        return take_result(getattr(model, method)(**arguments)).tensors
+        return take_result(getattr(model, method)(**record.inputs.arguments())).tensors
 
 
 def _differing(record: Record, found: dict[str, Any]) -> str | None:

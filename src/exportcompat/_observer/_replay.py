@@ -79,9 +79,7 @@ def _replayed(
     found = conditions(file.metadata)
     notes = [*_without_cache(observed), *_ways(file, contract), *_lacking(file, results)]
     if observed.aligned.is_decoder:
-        usual = [
-            item for item in _admitted(contract, decoder_schedules()) if not (item.padding and file.ignores_padding)
-        ]
+        usual = _admitted(contract, decoder_schedules())
         for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
             _sort(row, found, rows, notes)
         more, dear = schedules(found, rows)
@@ -103,6 +101,8 @@ def _contract(observed: Observed, file: _File, given: Contract | None) -> Contra
         ExportCompatError: one is given, and the file is no decoder.
     """
     stated = contract_of(file.metadata)
+    if file.ignores_padding:
+        stated = stated.narrowed(Contract(padding=False))
     if given is None or given == Contract():
         return stated
     if not observed.aligned.is_decoder:

@@ -76,15 +76,13 @@ class OnnxFile:
         self.inputs: dict[str, list[Any]] = {item.name: item.shape for item in self._session.get_inputs()}
         self.outputs: list[str] = [item.name for item in self._session.get_outputs()]
         self._types = {item.name: _TYPES.get(item.type, item.type) for item in self._session.get_inputs()}
-        # numpy has no type for it, so that such tensors go in and out another way.
-        kinds = {item.type for item in (*self._session.get_inputs(), *self._session.get_outputs())}
-        self._has_bfloat16 = "tensor(bfloat16)" in kinds
+        values = (*self._session.get_inputs(), *self._session.get_outputs())
+        self._kinds = {_TYPES.get(item.type, item.type) for item in values}
 
     @property
     def half(self) -> str:
         """The type of half precision that goes in or comes out, `"float16"` or `"bfloat16"`; empty where none does."""
-        kinds = {_TYPES.get(item.type) for item in (*self._session.get_inputs(), *self._session.get_outputs())}
-        return "bfloat16" if self.is_widened else next((name for name in HALF if name in kinds), "")
+        return "bfloat16" if self.is_widened else next((name for name in HALF if name in self._kinds), "")
 
     def in_float32(self) -> "OnnxFile":
         """Return a copy of the file that computes in float32, with the same weights."""
@@ -108,7 +106,8 @@ class OnnxFile:
         """
         torch = require("torch", "torch")
         tensors = {name: self._tensor(name, tensor) for name, tensor in feeds.items()}
-        if self._has_bfloat16:
+        # numpy has no type for it, so that such tensors go in and out another way.
+        if "bfloat16" in self._kinds:
             values = {name: ort_value(tensor) for name, tensor in tensors.items()}
             results = self._session.run_with_ort_values(self.outputs, values)
             return dict(zip(self.outputs, map(torch.from_dlpack, results), strict=True))
