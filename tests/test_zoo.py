@@ -178,6 +178,10 @@ def test_a_reason_is_what_torch_says_was_wrong_without_its_advice() -> None:
     assert _told("generate", ValueError("no advice")) == "generate: ValueError: no advice"
 
 
+def test_a_reason_names_no_folder_of_a_machine() -> None:
+    assert _told("", ValueError("in (/a/lib/site-packages/torch/x.py:3)")) == "ValueError: in (torch/x.py:3)"
+
+
 def test_the_page_counts_by_task_and_lists_what_is_not_right(tmp_path: Path) -> None:
     rows = [
         row("fill-mask/a", "right"),

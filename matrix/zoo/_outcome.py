@@ -29,6 +29,8 @@ _ADVICE = re.compile(
     r"|consider using data-dependent friendly|While executing %"
 )
 """Where torch stops saying what was wrong, and says what could be done about it."""
+_FOLDER = re.compile(r"[^\s('\"]*/site-packages/")
+"""Where packages are installed, which is of one machine."""
 _LONGEST = 600
 """Characters of a reason."""
 
@@ -130,7 +132,7 @@ def _told(where: str, error: Exception) -> str:
 
 def _short(words: str) -> str:
     """Return a message whose middle is left out: torch says what it did first, and what was wrong last."""
-    half = _LONGEST // 2
+    half, words = _LONGEST // 2, _FOLDER.sub("", words)
     return words if len(words) <= _LONGEST else f"{words[:half]} ... {words[-half:]}"
 
 
