@@ -22,14 +22,16 @@ def patch_grouped_mm_experts_forward(original: Callable[..., Any]) -> Callable[.
 
 
 def patch_own_experts_forward(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Run LongCat's experts in a `scan` while they are traced; those behind them return what they are given."""
+    """Run experts in a `scan` while they are traced; those that LongCat has behind them return what they are given."""
 
     def forward(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
-        count = self.num_routed_experts
+        count = self.num_routed_experts if hasattr(self, "num_routed_experts") else self.num_experts
         if not is_traced(hidden_states) or torch.jit.is_tracing() or self.gate_up_proj is None:
             return original(self, hidden_states, top_k_index, top_k_weights)
-        unchanged = torch.where(top_k_index >= count, top_k_weights, 0.0).sum(1, keepdim=True) * hidden_states
         made = _scanned(_own_experts(self, count), hidden_states, top_k_index, top_k_weights)
+        if not hasattr(self, "num_routed_experts"):
+            return made
+        unchanged = torch.where(top_k_index >= count, top_k_weights, 0.0).sum(1, keepdim=True) * hidden_states
         return made + unchanged.to(made.dtype)
 
     return forward
@@ -48,7 +50,7 @@ def _own_experts(experts: Any, count: int) -> Any:
         down_proj=experts.down_proj,
         has_bias=False,
         is_transposed=False,
-        _apply_gate=apply_gate,
+        _apply_gate=getattr(experts, "_apply_gate", apply_gate),
     )
 
 

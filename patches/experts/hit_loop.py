@@ -36,6 +36,8 @@ _LOOPS = tuple(
     )
 )
 _LONGCAT_LOOP = tuple(target for target in _LOOPS if "longcat_flash" in target)
+_GATED = ("transformers.models.step3p7.modeling_step3p7:Step3p7Experts.forward",)
+"""A loop of 5.24 that calls the number of an expert a hit."""
 _OTHER_LOOPS = tuple(target for target in _LOOPS if target not in _LONGCAT_LOOP)
 _FALLBACK = ("transformers.integrations.moe:ExpertsInterface.get_interface",)
 
@@ -91,9 +93,9 @@ SPECS = (
     ),
     _variant(
         ">=5.24",
-        ("longcat_flash",),
+        ("longcat_flash", "step3p7_export"),
         _LONGCAT,
-        _LONGCAT_LOOP,
+        (*_LONGCAT_LOOP, *_GATED),
         "_expert_scan:patch_own_experts_forward",
         _SCANNED,
         ">=2.13",
