@@ -39,8 +39,9 @@ class Assumption:
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {size}" for name, size in self.sample.items())
+        has = f" (the sample has {sizes})" if sizes else ""
         return (
-            f"the graph is right only where {self.condition} (the sample has {sizes}): "
+            f"the graph is right only where {self.condition}{has}: "
             f"{self.file}:{self.line}, in {self.function}: {self.source}"
         )
 

@@ -40,6 +40,7 @@ _EXPORT = (
 )
 LINES = (
     ("_cli", "matrix", "matrix.judge", "matrix.zoo", *_EXPORT),
+    ("matrix.cases", "matrix.zoo"),
     ("_cli", "matrix", "matrix.judge", "matrix.store", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.checks", "matrix.cases", "matrix.models", *_EXPORT),
     (*_MATRIX, "matrix.versions", "matrix.cases", "matrix.models", *_EXPORT),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._case import Case, call
+from ._case import COMPARE_END_TO_END, EXPORT_END_TO_END, Case, call
 
 _MODELS = "_multimodal_models"
 COMPARE = call("_conversations:compare_media")
@@ -12,6 +12,33 @@ COMPARE = call("_conversations:compare_media")
 def _case(name: str, title: str, **more: Any) -> Case:
     make, exists = call(f"{_MODELS}:make_media", name), call(f"{_MODELS}:exists", name)
     return Case(name, title, make, exists, compare=COMPARE, **more)
+
+
+IMAGE_BY_IMAGE = {
+    "apertus1p5": "Apertus 1.5",
+    "cosmos3_edge": "Cosmos 3 Edge",
+    "deepseek_ocr2": "DeepSeek-OCR 2",
+    "emu3": "Emu3",
+    "hunyuan_vl": "HunYuan-VL",
+    "lfm3_vl": "LFM3-VL",
+    "minicpm_ocr": "MiniCPM-OCR",
+    "minicpmv4_6": "MiniCPM-V 4.6",
+    "minicpmv4_7": "MiniCPM-V 4.7",
+    "nemotron_h_omni": "Nemotron-H Omni",
+    "step3p7": "Step 3.7",
+}
+"""Models whose graphs are right for images of one size, built as the zoo builds them."""
+
+
+def _of_one_size(name: str, title: str) -> Case:
+    return Case(
+        f"{name}_export",
+        f"{title} with images of one size, by `export`",
+        call("_zoo_models:make_zoo_model", name),
+        call("_video_llama_3_model:exists"),
+        compare=COMPARE_END_TO_END,
+        write=EXPORT_END_TO_END,
+    )
 
 
 CASES = (
@@ -42,4 +69,13 @@ CASES = (
     _case("musicflamingo", "Music Flamingo"),
     _case("gemma4_image", "Gemma 4 with images of their own sizes, window 8"),
     _case("lfm2_vl", "LFM2-VL, images of their own sizes", slow_without=("lfm2-vl-patch-merging",)),
+    Case(
+        "video_llama_3_export",
+        "VideoLLaMA 3 with images of one size, by `export`",
+        call("_video_llama_3_model:make_video_llama_3"),
+        call("_video_llama_3_model:exists"),
+        compare=COMPARE_END_TO_END,
+        write=EXPORT_END_TO_END,
+    ),
+    *(_of_one_size(name, title) for name, title in IMAGE_BY_IMAGE.items()),
 )

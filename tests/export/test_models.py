@@ -17,6 +17,7 @@ from exportcompat import apply_patches
 from exportcompat._verification._onnx_decoder import OnnxDecoder, input_names, output_names
 from exportcompat.matrix.cases import CASES, Sample, call, find_case, parse_proof
 from exportcompat.matrix.cases.causal_lm import ON_THE_WHOLE_WAY
+from exportcompat.matrix.cases.multimodal import IMAGE_BY_IMAGE
 from exportcompat.matrix.checks._check import Outcome, captures, check, export
 from exportcompat.matrix.models.tiny_gpt import TinyGPT
 from exportcompat.matrix.proofs._prove import is_older, own_proofs
@@ -50,7 +51,7 @@ CALLS = {
     # Those that were observed, and for a model without a cache others that were not, beside its own five.
     "llava_export": 191,
     "llama_embedding_export": 10,
-    **dict.fromkeys((f"{name}_export" for name in ON_THE_WHOLE_WAY), 191),
+    **dict.fromkeys((f"{name}_export" for name in (*ON_THE_WHOLE_WAY, *IMAGE_BY_IMAGE, "video_llama_3")), 191),
     **{name: 191 for name in CASES if name.endswith("_bfloat16")},
     # It has no interface of a decoder: those that were observed, and two of other sizes.
     "xlnet_export": 5,
