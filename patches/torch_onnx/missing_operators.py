@@ -9,6 +9,7 @@ number of elements of a group inferred, which nothing can be inferred from where
 refuses integers, which torch counts on a GPU alone, and which transformers counts there (`grouped_mm_experts_forward`).
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Integers
 are counted as float64. The first two cost some 31 times their elements where the length is dynamic, and not its square.
+To onnxscript 0.5.6 `torch-onnx-index-put`, which has the same place, does it too.
 Can go: when torch or onnxscript has them.
 """
 
