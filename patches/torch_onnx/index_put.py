@@ -4,8 +4,8 @@ Symptom: `unsupported operand type(s) for *: 'int' and 'SymbolicDim'` for expert
 export succeeds, and of `x[rows, columns] = values` the columns are ignored: wrong logits.
 Cause: to 0.5.6 `aten_index_put` multiplies the sizes of an index as numbers; to 0.2.2 it sees the first index alone.
 To 0.5.6 none of its functions takes a tensor of booleans (`No ONNX function found` for `mask[padding] = False`).
-What is done: behind the capture, `index_put` becomes a `scatter` on a tensor whose indexed axes are one. One value for an
-index of booleans becomes a `where`; several are left to onnxscript. Operators that ONNX lacks are taken apart as
+What is done: behind the capture, `index_put` becomes a `scatter` on a tensor whose indexed axes are one. One value for
+an index of booleans becomes a `where`; several are left to onnxscript. Operators that ONNX lacks are taken apart as
 `torch-onnx-missing-operators` does it, which has the same place and is for later releases.
 Can go: with onnxscript 0.5.6; later releases translate it at any size (read in 0.5.7 to 0.7.2, run on 0.7.2).
 """
@@ -21,7 +21,6 @@ from .missing_operators import patch_decomposition_table as patch_missing_operat
 
 def patch_decomposition_table(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return what makes the table of decompositions, made to have one of `index_put`."""
-
     # A place is replaced by one spec; so operators that ONNX lacks are taken apart here where `index_put` is.
     made = patch_missing_operators(original)
 

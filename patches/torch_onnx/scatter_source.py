@@ -1,10 +1,10 @@
 """A tensor of values cannot be scattered: `scatter` with a source has no function in ONNX.
 
-Symptom: `No ONNX function found for <OpOverload(op='aten.scatter', overload='src')>` for Mamba and Jamba, and for each write to
-places of a tensor, which `torch-onnx-index-put` makes a `scatter`.
+Symptom: `No ONNX function found for <OpOverload(op='aten.scatter', overload='src')>` for Mamba and Jamba, and for each
+write to places of a tensor, which `torch-onnx-index-put` makes a `scatter`.
 Cause: to onnxscript 0.3.2 the table of functions has `scatter` of a number alone.
-What is done: the function is added to the table. Of a source that is larger than the index, the first of each axis count,
-as in torch.
+What is done: the function is added to the table. Of a source that is larger than the index, the first of each axis
+count, as in torch.
 Can go: with onnxscript 0.3; 0.4 has it.
 """
 
