@@ -35,7 +35,7 @@ SPECS = (
         id="torch-onnx-scatter-source",
         targets=("torch.onnx._internal.exporter._registration:ONNXRegistry.from_torchlib",),
         replacement=f"{__name__}:patch_from_torchlib",
-        requires=("torch>=2.6", "onnxscript<0.4"),
+        requires=("torch>=2.6,<2.9", "onnxscript<0.4"),
         reason="scatter with a source has no ONNX function: no graph.",
         upstream=(
             "https://github.com/microsoft/onnxscript/blob/v0.3.1/onnxscript/function_libs/torch_lib/ops/core.py",
