@@ -1,7 +1,7 @@
 """Put the observed calls side by side: the same arguments in each, and what a call did not have."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import Parameter, Signature
 from itertools import pairwise
 from typing import Any
@@ -36,6 +36,7 @@ class Aligned:
         donors: one tensor for each path, from the call that has most of it.
         is_decoder: there are tokens and a cache, and no encoder but what a `TextDecoder` is given.
         outputs: the structure of the richest result.
+        windows: in tokens, by the path of a tensor of the cache that holds no more than the last `window - 1`.
     """
 
     trees: dict[str, Tree]
@@ -44,6 +45,7 @@ class Aligned:
     donors: dict[str, Any]
     is_decoder: bool
     outputs: Tree
+    windows: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cache(self) -> str:
