@@ -16,6 +16,7 @@ _BY_EXPORT = {
     "deepseek_v4": "a past that is kept compressed",
     "llava": "images, and keys and values",
     "qwen2_5_vl": "images of their own sizes, and keys and values",
+    "gemma4_image": "images with the places of their patches, and keys and values",
 }
 """Models that stand for what `export` has to find out of a model."""
 
