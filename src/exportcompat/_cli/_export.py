@@ -180,9 +180,10 @@ def _at(made: Exported, folder: Path, files: list[Path]) -> Exported:
 
 
 def _json(made: Exported, left: list[str]) -> str:
-    served = {} if made.served is None else {"served": served_data(made.served)}
+    more: dict[str, Any] = {} if made.served is None else {"served": served_data(made.served)}
+    more |= {"quantized": made.weights} if made.weights else {}
     files = [str(file) for file in made.files]
-    return to_json(document(made.path, made.discrepancies, specs=made.report.used, files=files, left=left, **served))
+    return to_json(document(made.path, made.discrepancies, specs=made.report.used, files=files, left=left, **more))
 
 
 def _report(made: Exported, missing: list[str], left: list[str]) -> Iterator[str]:

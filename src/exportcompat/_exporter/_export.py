@@ -25,6 +25,7 @@ from ._encoder_decoder import export_encoder_decoder
 from ._onnx_program import metadata, save
 from ._opset import check_opset
 from ._placement import check_placement
+from ._quantized import pack_nibbles, quantized_layers, weights_line
 from ._steps import Exported, Progress, cast, cast_inputs, model_facts, program, stage, verified
 from ._window_layers import name_windows, window_facts, window_layers
 
@@ -124,16 +125,22 @@ def export(
     with stage("export", say), apply_patches(**patches) as report, window_layers(model, windows):
         made, names = program(model, observer, opset, say)
         name_windows(made, windows)
+        pack_nibbles(made.model)
+    held = weights_line(quantized_layers(model), made.model)
     with stage("write", say):
-        facts = {**model_facts(model), **window_facts(windows), **(about or {})}
+        facts = {**model_facts(model), **window_facts(windows), **_quantized_fact(held), **(about or {})}
         save(made, path, metadata(report, facts), external_data)
         files = write_configs(model, path, names, tokenizer, windows) if path.name == "model.onnx" else []
     found = verified(observer, path, tolerance, say) if verify else None
     if serve is None:
-        return Exported(path, report, found, files)
+        return Exported(path, report, found, files, weights=held)
     with stage("serve", say):
         served = derive_served(path, observer, serve, weights=weights, tolerance=tolerance, say=say)
-    return Exported(path, report, found, files, served)
+    return Exported(path, report, found, files, served, held)
+
+
+def _quantized_fact(held: str) -> dict[str, str]:
+    return {"quantized": held} if held else {}
 
 
 def check_serve(serve: str | None, weights: str | None) -> None:
