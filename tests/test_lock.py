@@ -10,6 +10,7 @@ from packaging.version import Version
 from exportcompat import apply_patches, plan
 from exportcompat._drift._findings import for_version
 from exportcompat.matrix._files import write_lock
+from exportcompat.matrix.proofs import _fingerprints
 from exportcompat.matrix.versions._version_axes import releases
 from exportcompat.patches import default_registry
 from exportcompat.registry import Fingerprints, PatchingSpec, fingerprint
@@ -121,3 +122,15 @@ def test_a_wrong_text_is_believed(tmp_path: Path) -> None:
     path = tmp_path / "lock.json"
     path.write_text(json.dumps({"texts": {source_hash(fingerprint): "0123456789ab"}}), "utf-8")
     assert Fingerprints(path).of(fingerprint) == "0123456789ab"
+
+
+def test_looking_at_releases_keeps_what_is_known_of_companions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lock.json"
+    path.write_bytes(default_registry().fingerprints.path.read_bytes())  # type: ignore[union-attr]
+    for name in ("surveys", "interfaces"):
+        monkeypatch.setattr(_fingerprints, name, lambda *_: iter(()))
+    monkeypatch.setattr(_fingerprints, "names_of", lambda *_: {"relied": {}})
+    list(_fingerprints.refresh(path, _fingerprints.Options()))
+    found = json.loads(path.read_text("utf-8"))
+    assert "onnxscript.optimizer:optimize_ir" in found["seen"]
+    assert not [target for target in found["seen"] if target.startswith("transformers.")]

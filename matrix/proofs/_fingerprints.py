@@ -32,6 +32,8 @@ from exportcompat.registry import ExportCompatError
 from ._mentions import OwnCode, own_code
 
 PACKAGES = ("transformers", "torch")
+_PLACES = ("seen", "signatures")
+"""Where the lock file has sources by target."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def refresh(lock: Path, options: Options) -> Iterator[str]:
         ExportCompatError: the lock file or a release cannot be read. The lock file is as it was then.
     """
     known = _read(lock)
-    seen: dict[str, Any] = {"seen": {}, "signatures": {}, "occurrences": {}}
+    seen: dict[str, Any] = {"occurrences": {}, **{key: _of_companions(known.get(key, {})) for key in _PLACES}}
     for package in PACKAGES:
         versions = releases(package)
         for survey in surveys(package, versions, options):
@@ -77,6 +79,12 @@ def refresh(lock: Path, options: Options) -> Iterator[str]:
     names = names_of(interfaces(PACKAGE, releases(PACKAGE), options), own_code())
     yield f"{PACKAGE}: our code goes by {len(names['relied'])} of its names"
     write_lock(lock, {**known, **seen, NAMES: names})
+
+
+def _of_companions(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of targets in packages whose releases are not looked at: only proving them notes those."""
+    packages = {place.text: place.package for spec in default_registry() for place in spec.places}
+    return {text: value for text, value in found.items() if packages.get(text, "") not in ("", *PACKAGES)}
 
 
 def names_of(interfaces: Iterable[Interface], code: OwnCode) -> dict[str, Any]:

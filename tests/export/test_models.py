@@ -51,7 +51,7 @@ CALLS = {
     "llava_export": 191,
     "llama_embedding_export": 10,
     **dict.fromkeys((f"{name}_export" for name in ON_THE_WHOLE_WAY), 191),
-    **{name: 191 for name in CASES if name.endswith("_bfloat16")},
+    **{name: 191 for name in CASES if name.endswith(("_bfloat16", "_cache"))},
     # It has no interface of a decoder: those that were observed, and two of other sizes.
     "xlnet_export": 5,
 }
