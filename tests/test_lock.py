@@ -124,7 +124,7 @@ def test_a_wrong_text_is_believed(tmp_path: Path) -> None:
     assert Fingerprints(path).of(fingerprint) == "0123456789ab"
 
 
-def test_looking_at_releases_keeps_what_is_known_of_companions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_at_releases_keeps_what_no_file_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "lock.json"
     path.write_bytes(default_registry().fingerprints.path.read_bytes())  # type: ignore[union-attr]
     for name in ("surveys", "interfaces"):
@@ -132,5 +132,10 @@ def test_looking_at_releases_keeps_what_is_known_of_companions(tmp_path: Path, m
     monkeypatch.setattr(_fingerprints, "names_of", lambda *_: {"relied": {}})
     list(_fingerprints.refresh(path, _fingerprints.Options()))
     found = json.loads(path.read_text("utf-8"))
-    assert "onnxscript.optimizer:optimize_ir" in found["seen"]
-    assert not [target for target in found["seen"] if target.startswith("transformers.")]
+    assert list(found["seen"]) == list(_fingerprints._MADE)
+
+
+def test_releases_of_companions_in_seasons_are_looked_at() -> None:
+    looked_at = {package: _fingerprints.in_seasons(package) for package in _fingerprints.COMPANIONS}
+    assert looked_at["onnxscript"][0] == "0.2.1" and "0.5.6" in looked_at["onnxscript"] and looked_at["onnx-ir"]
+    assert LOCK["seen"]["onnxscript.optimizer:optimize_ir"].keys() > LOCK["onnxscript.optimizer:optimize_ir"].keys()
