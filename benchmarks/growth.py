@@ -1,9 +1,9 @@
 """Draw what things cost against their size: python benchmarks/growth.py [--only NAME ...] [--docs FOLDER].
 
 Entering a scope by models that are loaded, the time of an export by layers, the nodes of a graph by experts, the time
-of a block of experts by tokens, and time and memory of a vision tower by patches, each beside a peer in the same run.
-Times are of the CPU, each sample is a fresh process with one thread, and the peers take turns. The exponent is the
-slope of the logarithms: 1 grows with the size.
+of a block of experts by tokens, of a token by its past with a sliding window, and time and memory of a vision tower by
+patches, each beside a peer in the same run. Times are of the CPU, each sample is a fresh process with one thread, and
+the peers take turns. The exponent is the slope of the logarithms: 1 grows with the size.
 """
 
 import argparse
@@ -96,6 +96,54 @@ def expert_time(tokens: int, who: str) -> float:
     with torch.no_grad():
         call()
         return 1e3 * min(_seconds(call) for _ in range(7))
+
+
+def window_time(past: int, who: str) -> float:
+    """Return the milliseconds of one token after so many, of a Mistral whose layers have a window of 256 tokens."""
+    import torch
+
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        call = _next_token(past) if who == "eager" else _next_token_of_file(past, who)
+        call()
+        return 1e3 * min(_seconds(call) for _ in range(7))
+
+
+def _next_token(past: int) -> Callable[[], Any]:
+    """Return a call of eager with one token; its cache grows by that each time."""
+    import torch
+
+    model = _mistral()
+    cache = model(torch.full((1, past), 7), use_cache=True).past_key_values
+    return lambda: model(torch.full((1, 1), 7), past_key_values=cache, use_cache=True)
+
+
+def _next_token_of_file(past: int, cache: str) -> Callable[[], Any]:
+    """Return a call with one token of a file whose layers hold the full past, or their window."""
+    import onnx_ir
+    import torch
+
+    from exportcompat import export
+
+    sizes = {"batch": 1, "sequence": 1, "total_sequence": past + 1, "past_sequence": past}
+    sizes["past_window_256"] = min(past, 255)
+    with TemporaryDirectory() as folder:
+        text = {"input_ids": torch.full((2, 6), 7)}
+        path = export(_mistral(), text, folder, cache=cache, verify=False).path  # type: ignore[arg-type]
+        values = onnx_ir.load(path).graph.inputs
+        shapes = [[sizes.get(str(dim), dim) for dim in value.shape or ()] for value in values]
+        made = (
+            torch.randn(shape) if value.dtype == onnx_ir.DataType.FLOAT else torch.ones(shape, dtype=torch.int64)
+            for value, shape in zip(values, shapes, strict=True)
+        )
+        return _loaded(str(path), list(made))
+
+
+def _mistral() -> Any:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    sizes = {"hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2}
+    return MistralForCausalLM(MistralConfig(num_hidden_layers=2, vocab_size=1000, sliding_window=256, **sizes)).eval()
 
 
 def encoder_time(patches: int, who: str) -> float:
@@ -235,6 +283,7 @@ CURVES: dict[str, tuple[str, str, Callable[[int, str], float], list[int], list[s
     "export": ("Export of Llama, layers", "CPU s", export_time, [4, 8, 16, 32], ["exportcompat", "plain torch"]),
     "nodes": ("A block of experts, experts", "nodes", expert_nodes, [8, 32, 128], ["exportcompat"]),
     "experts": ("64 experts, tokens", "ms", expert_time, [1, 128, 512, 2048], ["exportcompat", "eager"]),
+    "window": ("One token, window 256, past", "ms", window_time, [256, 1024, 4096, 16384], ["window", "full", "eager"]),
     "patches": ("One image, patches", "ms", encoder_time, [256, 1024, 4096, 16384], ["exportcompat", "eager"]),
     "memory": ("One image, patches", "MB", encoder_memory, [256, 1024, 4096, 16384], ["exportcompat", "eager"]),
 }

@@ -10,6 +10,7 @@ from packaging.version import Version
 from exportcompat import apply_patches, plan
 from exportcompat._drift._findings import for_version
 from exportcompat.matrix._files import write_lock
+from exportcompat.matrix.proofs import _fingerprints
 from exportcompat.matrix.versions._version_axes import releases
 from exportcompat.patches import default_registry
 from exportcompat.registry import Fingerprints, PatchingSpec, fingerprint
@@ -121,3 +122,20 @@ def test_a_wrong_text_is_believed(tmp_path: Path) -> None:
     path = tmp_path / "lock.json"
     path.write_text(json.dumps({"texts": {source_hash(fingerprint): "0123456789ab"}}), "utf-8")
     assert Fingerprints(path).of(fingerprint) == "0123456789ab"
+
+
+def test_looking_at_releases_keeps_what_no_file_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lock.json"
+    path.write_bytes(default_registry().fingerprints.path.read_bytes())  # type: ignore[union-attr]
+    for name in ("surveys", "interfaces"):
+        monkeypatch.setattr(_fingerprints, name, lambda *_: iter(()))
+    monkeypatch.setattr(_fingerprints, "names_of", lambda *_: {"relied": {}})
+    list(_fingerprints.refresh(path, _fingerprints.Options()))
+    found = json.loads(path.read_text("utf-8"))
+    assert list(found["seen"]) == list(_fingerprints._MADE)
+
+
+def test_releases_of_companions_in_seasons_are_looked_at() -> None:
+    looked_at = {package: _fingerprints.in_seasons(package) for package in _fingerprints.COMPANIONS}
+    assert looked_at["onnxscript"][0] == "0.2.1" and "0.5.6" in looked_at["onnxscript"] and looked_at["onnx-ir"]
+    assert LOCK["seen"]["onnxscript.optimizer:optimize_ir"].keys() > LOCK["onnxscript.optimizer:optimize_ir"].keys()

@@ -249,6 +249,21 @@ def test_where_all_works_markdown_says_so(tmp_path: Path) -> None:
     assert report(tmp_path / "results", "md").endswith("## What does not work\n\nNothing that was tested.\n")
 
 
+def test_seasons_have_a_table_and_what_was_not_run_is_said(results: Path) -> None:
+    assert "## Seasons" not in report(results, "md")
+    rows = {"llama": full("patched"), "opt": row("absent"), "mamba": full("wrong", problems=["all are wrong"])}
+    for name in ("2.7", "2.7_python-3.12"):
+        path = write(results / "seasons", "4.53.1", "2.7.1", rows)
+        python = {"python": f"{name.partition('-')[2] or '3.11'}.1", "packages": list(PACKAGES)}
+        path.write_text(json.dumps({**json.loads(path.read_text()), "environments": {"0" * 8: python}}))
+        path.rename(path.with_name(f"{path.stem}_season-{name}.json"))
+    text = report(results, "md")
+    lines = text.partition("## Seasons")[2].partition("## torch")[0].splitlines()
+    assert "| 2.7 | 4.53.1 | not run | 1/2 | 1/2 | not run | onnxscript 0.3.1, onnx-ir 0.1.4, " in "\n".join(lines)
+    assert any(line.startswith("| 2.7 | 4.44.2 | not run | not run | not run | not run | ") for line in lines)
+    assert lines.count("- **wrong**: `mamba`, season 2.7, transformers 4.53.1, Python 3.12: `all are wrong`") == 1
+
+
 @pytest.mark.parametrize("kind", ["html", "md", "json"])
 def test_reports_follow_from_the_files_alone(results: Path, kind: str) -> None:
     assert report(results, kind) == report(results, kind)

@@ -181,6 +181,9 @@ def test_results_of_a_season_have_a_file_of_their_own(tmp_path: Path) -> None:
     assert result_path(tmp_path, "4.48.3", "2.6.0", "") == tmp_path / "transformers-4.48.3_torch-2.6.0.json"
     found = result_path(tmp_path, "4.48.3", "2.6.0", "2.6")
     assert found == tmp_path / "seasons" / "transformers-4.48.3_torch-2.6.0_season-2.6.json"
+    assert result_path(tmp_path, "4.48.3", "2.6.0", "2.6", "3.11") == found
+    other = result_path(tmp_path, "4.48.3", "2.6.0", "2.6", "3.12")
+    assert other == found.with_name("transformers-4.48.3_torch-2.6.0_season-2.6_python-3.12.json")
 
 
 @pytest.fixture

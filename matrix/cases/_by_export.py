@@ -39,6 +39,19 @@ def export_end_to_end(subject: Any, path: Path, applied: Collection[str]) -> Non
     exportcompat.export(subject.model, prompt(subject), path, verify=False, patches={"include": list(applied)})
 
 
+def export_window_cache(subject: Any, path: Path, applied: Collection[str]) -> None:
+    """Export with layers that hold their window alone; what is right for some lengths only is an error."""
+    exportcompat.export(
+        subject.model,
+        prompt(subject),
+        path,
+        verify=False,
+        on_assumption="error",
+        cache="window",
+        patches={"include": list(applied)},
+    )
+
+
 def export_in_bfloat16(subject: Any, path: Path, applied: Collection[str]) -> None:
     """Export a copy in bfloat16, as the weights of most models are, to the opset with `RMSNormalization`."""
     exportcompat.export(

@@ -1,6 +1,6 @@
 """Cases of the other families by another way: `exportcompat.export`, `torch.export` alone, and TorchScript."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from ._case import COMPARE_END_TO_END, COMPARE_UNPADDED, EXPORT_END_TO_END, Case, call
@@ -16,6 +16,7 @@ _BY_EXPORT = {
     "deepseek_v4": "a past that is kept compressed",
     "llava": "images, and keys and values",
     "qwen2_5_vl": "images of their own sizes, and keys and values",
+    "gemma4_image": "images with the places of their patches, and keys and values",
 }
 """Models that stand for what `export` has to find out of a model."""
 
@@ -25,30 +26,38 @@ _IN_BFLOAT16 = {
 }
 """Models whose graphs have nodes that ONNX does not define for small types."""
 
-_BY_TORCHSCRIPT = (
-    *("llama", "llama_dynamic", "phi3_longrope", "mistral_window"),
-    *("gemma2_window", "mixtral", "deepseek_v3", "gpt_oss"),
+_WITH_WINDOW_CACHE = {
+    "mistral_window": "every layer slides",
+    "gemma3": "some layers slide",
+}
+"""Models whose sliding layers hold their window alone, if they are asked to."""
+
+_BY_TORCHSCRIPT = dict.fromkeys(
+    (
+        *("llama", "llama_dynamic", "phi3_longrope", "mistral_window"),
+        *("gemma2_window", "mixtral", "deepseek_v3", "gpt_oss"),
+    ),
+    "the TorchScript exporter",
 )
 """Models that stand for what patches do while `torch.jit.trace` records: ropes, windows, masks, experts."""
 
-_BY_TORCH_EXPORT = ("llama",)
+_BY_TORCH_EXPORT = {"llama": "`torch.export`, saved and loaded"}
 """Models that stand for what saving, loading and calling a program needs."""
 
 
 def routes(cases: Mapping[str, Case]) -> Iterator[Case]:
     """Yield the cases that go by another way than `torch.onnx.export(dynamo=True)`, made from those that go by it."""
-    for name, case in cases.items():
-        if name in _BY_EXPORT:
-            yield _by_export(case, _BY_EXPORT[name])
-    for name, case in cases.items():
-        if name in _IN_BFLOAT16:
-            yield _in_bfloat16(case, _IN_BFLOAT16[name])
-    for name, case in cases.items():
-        if name in _BY_TORCHSCRIPT:
-            yield _by_torchscript(case)
-    for name, case in cases.items():
-        if name in _BY_TORCH_EXPORT:
-            yield _by_torch_export(case)
+    ways: tuple[tuple[Mapping[str, str], Callable[[Case, str], Case]], ...] = (
+        (_BY_EXPORT, _by_export),
+        (_IN_BFLOAT16, _in_bfloat16),
+        (_WITH_WINDOW_CACHE, _with_window_cache),
+        (_BY_TORCHSCRIPT, _by_torchscript),
+        (_BY_TORCH_EXPORT, _by_torch_export),
+    )
+    for models, way in ways:
+        for name, case in cases.items():
+            if name in models:
+                yield way(case, models[name])
 
 
 def _by_export(case: Case, what: str) -> Case:
@@ -78,12 +87,22 @@ def _in_bfloat16(case: Case, what: str) -> Case:
     )
 
 
-def _by_torchscript(case: Case) -> Case:
+def _with_window_cache(case: Case, what: str) -> Case:
+    """Return a case that goes by `exportcompat.export` with `cache="window"`."""
+    return replace(
+        _by_export(case, what),
+        name=f"{case.name}_cache",
+        title=f'{case.title}, with `cache="window"`: {what}',
+        write=call("_by_export:export_window_cache"),
+    )
+
+
+def _by_torchscript(case: Case, what: str) -> Case:
     """Return a case that goes by the TorchScript exporter."""
     return replace(
         case,
         name=f"{case.name}_script",
-        title=f"{case.title}, by the TorchScript exporter",
+        title=f"{case.title}, by {what}",
         shown=False,
         everywhere=False,
         telling=False,
@@ -92,12 +111,12 @@ def _by_torchscript(case: Case) -> Case:
     )
 
 
-def _by_torch_export(case: Case) -> Case:
+def _by_torch_export(case: Case, what: str) -> Case:
     """Return a case that goes by `torch.export`, saved and loaded."""
     return replace(
         case,
         name=f"{case.name}_program",
-        title=f"{case.title}, by `torch.export`, saved and loaded",
+        title=f"{case.title}, by {what}",
         shown=False,
         everywhere=False,
         telling=False,

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from exportcompat._drift import (
     COMMON,
     NAMES,
@@ -25,13 +27,18 @@ from exportcompat._drift import (
     sources_of,
 )
 from exportcompat.matrix._files import write_lock
-from exportcompat.matrix.versions import releases
+from exportcompat.matrix.versions import releases, seasons
 from exportcompat.patches import default_registry
 from exportcompat.registry import ExportCompatError
 
 from ._mentions import OwnCode, own_code
 
 PACKAGES = ("transformers", "torch")
+COMPANIONS = ("onnxscript", "onnx-ir")
+"""Packages whose releases are looked at where a season has them."""
+
+_MADE = ("onnxscript.rewriter.rules.fusion._rms_normalization:fuse_rms_normalization",)
+"""Targets that are the result of a call, and have no source in a file."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +72,9 @@ def refresh(lock: Path, options: Options) -> Iterator[str]:
         ExportCompatError: the lock file or a release cannot be read. The lock file is as it was then.
     """
     known = _read(lock)
-    seen: dict[str, Any] = {"seen": {}, "signatures": {}, "occurrences": {}}
-    for package in PACKAGES:
-        versions = releases(package)
+    seen: dict[str, Any] = {"occurrences": {}, **{key: _made(known, key) for key in ("seen", "signatures")}}
+    for package in (*PACKAGES, *COMPANIONS):
+        versions = releases(package) if package in PACKAGES else in_seasons(package)
         for survey in surveys(package, versions, options):
             _note(seen, survey, versions)
             added, found = _add_proved(known, survey), sum(bool(place.fingerprint) for place in survey.places.values())
@@ -77,6 +84,16 @@ def refresh(lock: Path, options: Options) -> Iterator[str]:
     names = names_of(interfaces(PACKAGE, releases(PACKAGE), options), own_code())
     yield f"{PACKAGE}: our code goes by {len(names['relied'])} of its names"
     write_lock(lock, {**known, **seen, NAMES: names})
+
+
+def _made(known: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return what proving has noted of targets whose sources no file of a release shows."""
+    return {target: rows for target, rows in known.get(key, {}).items() if target in _MADE}
+
+
+def in_seasons(package: str) -> list[str]:
+    """Return the releases of a companion that a season has, oldest first."""
+    return sorted({season[package] for season in seasons().values() if package in season}, key=Version)
 
 
 def names_of(interfaces: Iterable[Interface], code: OwnCode) -> dict[str, Any]:
@@ -150,7 +167,7 @@ def _survey(package: str, options: Options, versions: tuple[str, str]) -> Survey
 
 def _note(seen: dict[str, Any], survey: Survey, versions: list[str]) -> None:
     for (_, target), place in survey.places.items():
-        if place.fingerprint and not place.modules:
+        if place.fingerprint and not place.modules and target not in _MADE:
             spans = seen["seen"].setdefault(target, {}).setdefault(place.fingerprint, [])
             _extend(spans, survey.version, versions)
             seen["signatures"].setdefault(target, {})[place.fingerprint] = place.signature

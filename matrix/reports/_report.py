@@ -10,6 +10,7 @@ from exportcompat.matrix._files import write_text
 from exportcompat.matrix.store import STATES, UNTESTED
 from exportcompat.registry import ExportCompatError
 
+from ._seasons import season_lines
 from ._summary import summary
 from ._tables import Cell, newest_date, page_data, read_cells, records, titles
 
@@ -81,7 +82,18 @@ def _markdown(results: Path) -> str:
     legend = [f"- {_letter(state.name)}: {state.name}, {state.meaning}" for state in STATES]
     sections = [line for torch in _torches(cells) for line in _section(torch, cells)]
     broken = list(_broken(cells)) or ["Nothing that was tested."]
-    lines = ["# What works", "", _intro(cells), "", summary(results), "", *legend, "", *sections]
+    lines = [
+        "# What works",
+        "",
+        _intro(cells),
+        "",
+        summary(results),
+        "",
+        *legend,
+        "",
+        *season_lines(results),
+        *sections,
+    ]
     return "\n".join([*lines, "## What does not work", "", *broken, ""])
 
 

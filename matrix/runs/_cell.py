@@ -39,7 +39,7 @@ def run_cell(
         require(package, "all")
     cases, installed = chosen(patterns), Installed.here()
     names = installed.versions["transformers"], installed.versions["torch"]
-    results = Results(result_path(folder, *names, season))
+    results = Results(result_path(folder, *names, season, installed.versions["python"]))
     todo = [case for case in cases if fresh or not _is_known(results, case, installed)]
     print(f"{results.path.name}: {len(cases)} cases, {len(cases) - len(todo)} of them known", flush=True)
     unrun = _unrun(todo, installed, season)

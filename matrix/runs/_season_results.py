@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from exportcompat.matrix.store import file_name
+from exportcompat.matrix.versions import PYTHON
 
 _LINEAR = """
 import os, sys, tempfile, torch
@@ -14,14 +15,15 @@ with tempfile.TemporaryDirectory() as folder:
 """
 
 
-def result_path(folder: Path, transformers: str, torch: str, season: str) -> Path:
+def result_path(folder: Path, transformers: str, torch: str, season: str, python: str = PYTHON) -> Path:
     """Return the file of a cell.
 
     Those of seasons are in a folder of their own: whoever reads all files of the other one takes each for the only one
-    of its transformers and torch.
+    of its transformers and torch. So has each Python but the usual one.
     """
     name = file_name(transformers, torch)
-    return folder / "seasons" / name.replace(".json", f"_season-{season}.json") if season else folder / name
+    other = f"_python-{python}" if python != PYTHON else ""
+    return folder / "seasons" / name.replace(".json", f"_season-{season}{other}.json") if season else folder / name
 
 
 def linear_problem() -> str:

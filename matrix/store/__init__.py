@@ -5,7 +5,7 @@ from ._merge import merge
 from ._outcomes import BROKEN, CHECKED, NOT_THERE, STATES, UNTESTED, WORKS
 from ._rekey import rekey, write_evidence
 from ._result_key import code_of, key, own_digest, parts_of
-from ._results import PACKAGES, Installed, Results, file_name, proof_texts, read_results
+from ._results import PACKAGES, Installed, Results, check_content, file_name, proof_texts, read_results
 from ._source_tree import SourceTree
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Installed",
     "Results",
     "SourceTree",
+    "check_content",
     "code_of",
     "file_name",
     "key",

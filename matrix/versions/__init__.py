@@ -4,10 +4,11 @@ from ._cells import Cell, all_cells, cases_of, choose, default_cells, season_cel
 from ._find_seasons import write_seasons
 from ._range_ends import Boundary, admits, boundaries_of, place_of, proofs_at_boundaries, variants
 from ._releases import add_releases
-from ._version_axes import PYTHON, exclusion, policy, releases
+from ._version_axes import PYTHON, PYTHONS, exclusion, policy, releases, seasons
 
 __all__ = [
     "PYTHON",
+    "PYTHONS",
     "Boundary",
     "Cell",
     "add_releases",
@@ -23,6 +24,7 @@ __all__ = [
     "proofs_at_boundaries",
     "releases",
     "season_cells",
+    "seasons",
     "shard",
     "variants",
     "write_seasons",

@@ -14,6 +14,9 @@ from exportcompat.registry import ExportCompatError, parse_range
 PYTHON = "3.11"
 """The Python of every environment: every supported release of torch and transformers can be installed for it."""
 
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+"""Those that are supported."""
+
 _FILE = Path(__file__).parents[1] / "axes.toml"
 
 

@@ -2,9 +2,19 @@
 
 from typing import Any
 
+_GROWING = ("DynamicSlidingWindowLayer", "LinearAttentionAndSlidingWindowAttentionLayer")
+
+
+def window_of(layer: Any) -> int | None:
+    """Return the window of a layer that grows up to it, in tokens; None for any other layer."""
+    return layer.sliding_window if type(layer).__name__ in _GROWING else None
+
 
 def has_full_past(layer: Any) -> bool:
     """Say whether a sliding layer still holds every token that it has counted."""
+    # A layer that forgets in a graph counts by symbols, of which nothing must be asked.
+    if getattr(layer, "forgets", False):
+        return False
     held = 0 if layer.keys is None else layer.keys.shape[-2]
     return not getattr(layer, "record_past", False) and bool(layer.cumulative_length == held)
 

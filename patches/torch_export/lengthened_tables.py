@@ -14,30 +14,33 @@ Can go: when no code does so any more; transformers itself computes cosines from
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import variants
 
 
-def patch_non_strict_export(original: Callable[..., Any]) -> Callable[..., Any]:
+def patch_capture(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that runs a model for its graph, made to compute tables for the length of each call."""
 
-    def _non_strict_export(mod: Any, *args: Any, **kwargs: Any) -> Any:
+    def capture(mod: Any, *args: Any, **kwargs: Any) -> Any:
         from ._lengthened_tables import computing_tables
 
         with computing_tables(mod):
             return original(mod, *args, **kwargs)
 
-    return _non_strict_export
+    return capture
 
 
-SPECS = (
-    PatchingSpec(
-        id="torch-export-lengthened-tables",
-        targets=("torch.export._trace:_non_strict_export",),
-        replacement=f"{__name__}:patch_non_strict_export",
-        requires=("torch>=2.13",),
-        reason="A table that eager lengthens stays as the sample needs it: wrong, or no result, at other lengths.",
-        upstream=("https://github.com/pytorch/pytorch/issues/153998",),
-        proofs=("growing_gpt",),
-        kind="wrap",
-    ),
+SPECS = variants(
+    {
+        "id": "torch-export-lengthened-tables",
+        "replacement": f"{__name__}:patch_capture",
+        "reason": "A table that eager lengthens stays as the sample needs it: wrong, or no result, at other lengths.",
+        "upstream": ("https://github.com/pytorch/pytorch/issues/153998",),
+        "proofs": ("growing_gpt",),
+        "kind": "wrap",
+    },
+    {
+        # Another spec has the place of later releases there.
+        "torch>=2.6,<2.8": {"targets": ("torch.export._trace:_export_for_training",)},
+        "torch>=2.8": {"targets": ("torch.export._trace:_non_strict_export",)},
+    },
 )

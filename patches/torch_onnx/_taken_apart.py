@@ -18,12 +18,20 @@ def table() -> dict[Any, Callable[..., Any]]:
         aten.cummin.default: _cummin,
         aten.searchsorted.Tensor: _searchsorted,
         aten.searchsorted.Scalar: _searchsorted_of_a_number,
+        # An older torch cannot name an operator of ONNX.
+        **({aten._int_mm.default: _int_mm} if hasattr(torch.onnx, "ops") else {}),
     }
 
 
 def corrections() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator that onnxscript translates, but not for every call."""
     return {torch.ops.aten.group_norm.default: _group_norm, torch.ops.aten.histc.default: _histc}
+
+
+def _int_mm(left: Any, right: Any) -> Any:
+    """Return the product of int8 matrices, `(rows, inner)` and `(inner, columns)`, in int32."""
+    shape = (left.shape[0], right.shape[1])
+    return torch.onnx.ops.symbolic("MatMulInteger", (left, right), dtype=torch.int32, shape=shape, version=10)
 
 
 def _steps(length: Any) -> int:

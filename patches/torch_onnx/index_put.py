@@ -3,8 +3,10 @@
 Symptom: `unsupported operand type(s) for *: 'int' and 'SymbolicDim'` for experts of Qwen3-MoE. To onnxscript 0.2.2 the
 export succeeds, and of `x[rows, columns] = values` the columns are ignored: wrong logits.
 Cause: to 0.5.6 `aten_index_put` multiplies the sizes of an index as numbers; to 0.2.2 it sees the first index alone.
-What is done: behind the capture, `index_put` becomes a `scatter` on a tensor whose indexed axes are one. An index of
-booleans is left to onnxscript.
+To 0.5.6 none of its functions takes a tensor of booleans (`No ONNX function found` for `mask[padding] = False`).
+What is done: behind the capture, `index_put` becomes a `scatter` on a tensor whose indexed axes are one. One value for
+an index of booleans becomes a `where`; several are left to onnxscript. Operators that ONNX lacks are taken apart as
+`torch-onnx-missing-operators` does it, which has the same place and is for later releases.
 Can go: with onnxscript 0.5.6; later releases translate it at any size (read in 0.5.7 to 0.7.2, run on 0.7.2).
 """
 
@@ -14,14 +16,18 @@ from typing import Any
 
 from exportcompat.registry import PatchingSpec
 
+from .missing_operators import patch_decomposition_table as patch_missing_operators
+
 
 def patch_decomposition_table(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return what makes the table of decompositions, made to have one of `index_put`."""
+    # A place is replaced by one spec; so operators that ONNX lacks are taken apart here where `index_put` is.
+    made = patch_missing_operators(original)
 
     def create_onnx_friendly_decomposition_table(onnx_registered_ops: Any) -> Any:
         import torch
 
-        table = original(onnx_registered_ops)
+        table = made(onnx_registered_ops)
         return {**table, torch.ops.aten.index_put.default: index_put}
 
     return create_onnx_friendly_decomposition_table
@@ -37,11 +43,14 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
         accumulate: add the values.
 
     Returns:
-        A tensor like `x`; `NotImplemented` where an index is of booleans, or there is none.
+        A tensor like `x`; `NotImplemented` where there is no index, or one of booleans for more than one value.
     """
     import torch
 
     axes = [axis for axis, index in enumerate(indices) if index is not None]
+    if axes == [0] and indices[0].dtype is torch.bool and not values.dim():
+        mask = indices[0].reshape(*indices[0].shape, *(1 for _ in range(x.dim() - indices[0].dim())))
+        return torch.where(mask, x + values if accumulate else values, x)
     if not axes or any(indices[axis].dtype in (torch.bool, torch.uint8) for axis in axes):
         return NotImplemented
     places = torch.broadcast_tensors(*(indices[axis] for axis in axes))
@@ -85,7 +94,7 @@ SPECS = (
         upstream=(
             "https://github.com/microsoft/onnxscript/blob/v0.4.0/onnxscript/function_libs/torch_lib/ops/core.py",
         ),
-        proofs=("qwen3_moe",),
+        proofs=("qwen3_moe", "ranking_gpt", "choosing_gpt"),
         kind="wrap",
     ),
 )

@@ -2,13 +2,17 @@
 
 Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes.
 With group normalization a file stops in a call without images: `cannot be reshaped to the requested shape. Input
-shape:{0,32,...}, requested shape:{0,32,-1}`, in the tokenizers of images of Chameleon and Emu3. For
+shape:{0,32,...}, requested shape:{0,32,-1}`, in the tokenizers of images of Chameleon and Emu3. No function is found
+for `_int_mm` either, the product of int8 matrices in models whose activations are quantized (torchao). For
 a model with experts that lives on a GPU: `torch.histc only works on float but self.type.dtype=INT32`.
 Cause: neither ONNX nor onnxscript has them, and torch has no decomposition. `aten_group_norm` of onnxscript has the
 number of elements of a group inferred, which nothing can be inferred from where there is no row. `aten_histc`
 refuses integers, which torch counts on a GPU alone, and which transformers counts there (`grouped_mm_experts_forward`).
+ONNX has `MatMulInteger`, of which the exporter does not know.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Integers
-are counted as float64. The first two cost some 31 times their elements where the length is dynamic, and not its square.
+are counted as float64, and a product of int8 becomes that of ONNX, from torch 2.8 on. The first two cost some 31 times
+their elements where the length is dynamic, and not its square.
+To onnxscript 0.5.6 `torch-onnx-index-put`, which has the same place, does it too.
 Can go: when torch or onnxscript has them.
 """
 

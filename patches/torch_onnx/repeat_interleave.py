@@ -31,7 +31,7 @@ SPECS = (
         id="torch-onnx-repeat-interleave",
         targets=("torch.onnx._internal.exporter._decomp:get_onnx_implemented_overloads",),
         replacement=f"{__name__}:patch_get_onnx_implemented_overloads",
-        requires=("torch>=2.11",),
+        requires=("torch>=2.6", "onnxscript>=0.5"),
         reason="Repeating by a dynamic size repeats another axis: a file that stops, or leaves the repetition out.",
         upstream=(
             "https://github.com/microsoft/onnxscript/blob/main/onnxscript/function_libs/torch_lib/ops/core.py",

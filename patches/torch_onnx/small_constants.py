@@ -11,7 +11,7 @@ Can go: when the matcher of onnxscript compares with 0 exactly.
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import variants
 
 
 def patch_match_constant(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,15 +27,21 @@ def patch_match_constant(original: Callable[..., Any]) -> Callable[..., Any]:
     return _match_constant
 
 
-SPECS = (
-    PatchingSpec(
-        id="torch-onnx-small-constants",
-        targets=("onnxscript.rewriter._matcher:SimplePatternMatcher._match_constant",),
-        replacement=f"{__name__}:patch_match_constant",
-        requires=("torch>=2.6", "onnxscript>=0.5.7"),
-        reason="The optimizer takes 1e-8 for 0 and drops what is added to a variance: NaN for padded texts.",
-        upstream=("https://github.com/microsoft/onnxscript/blob/main/onnxscript/rewriter/_matcher.py",),
-        proofs=("steadied_gpt",),
-        kind="wrap",
-    ),
+SPECS = variants(
+    {
+        "id": "torch-onnx-small-constants",
+        "replacement": f"{__name__}:patch_match_constant",
+        "reason": "The optimizer takes 1e-8 for 0 and drops what is added to a variance: NaN for padded texts.",
+        "upstream": ("https://github.com/microsoft/onnxscript/blob/main/onnxscript/rewriter/_matcher.py",),
+        "proofs": ("steadied_gpt",),
+        "kind": "wrap",
+    },
+    {
+        ("torch>=2.6", "onnxscript<0.2.6"): {
+            "targets": ("onnxscript.rewriter.pattern:SimplePatternMatcher._match_constant",),
+        },
+        ("torch>=2.6", "onnxscript>=0.2.6"): {
+            "targets": ("onnxscript.rewriter._matcher:SimplePatternMatcher._match_constant",),
+        },
+    },
 )

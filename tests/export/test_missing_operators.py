@@ -52,6 +52,33 @@ def test_groups_of_channels_are_normalized(shape: tuple[int, ...], is_scaled: bo
     torch.testing.assert_close(_group_norm(x, 4, norm.weight, norm.bias, norm.eps), norm(x))
 
 
+class Quantized(Module):  # type: ignore[misc,unused-ignore]
+    """A product of int8, of `(rows, 32)` numbers, each row with a scale of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.register_buffer("weight", torch.randint(-127, 128, (32, 24), dtype=torch.int8, generator=generator))
+
+    def forward(self, x: Any) -> Any:
+        scale = x.abs().amax(1, keepdim=True) / 127
+        return torch._int_mm((x / scale).round().to(torch.int8), self.weight) * scale
+
+
+@pytest.mark.skipif(not hasattr(torch.onnx, "ops"), reason="torch cannot name an operator of ONNX before 2.8")
+def test_products_of_int8_are_those_of_onnx(tmp_path: Path) -> None:
+    model = Quantized().eval()
+    rows = torch.randn(40, 32, generator=torch.Generator().manual_seed(1))
+    with apply_patches():
+        made = torch.onnx.export(model, (rows[:20],), dynamic_shapes=({0: "rows"},), dynamo=True, verbose=False)
+    made.save(str(tmp_path / "model.onnx"))
+    assert "MatMulInteger" in {node.op_type for node in made.model.graph}
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
+    for count in (18, 33, 40):
+        (found,) = session.run(None, {session.get_inputs()[0].name: rows[:count].numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), model(rows[:count]))
+
+
 class Ranked(Module):  # type: ignore[misc,unused-ignore]
     """All of them, on `(batch, length)` numbers."""
 

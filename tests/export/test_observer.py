@@ -322,14 +322,21 @@ def test_what_only_some_calls_have_is_empty_in_the_others() -> None:
     assert sample["pixels"][0] >= 2 and sample["pixels"][1:] == (3, 8, 8) and min(sample["tokens"]) >= 2
 
 
-def test_sizes_of_images_that_a_call_does_not_have_are_empty() -> None:
+def test_what_is_said_of_images_that_a_call_does_not_have_is_empty() -> None:
     class Sized(Module):
-        def forward(self, x: Any, pixel_values: Any = None, image_sizes: Any = None) -> Any:
-            return x if pixel_values is None else x + pixel_values.sum() + image_sizes.sum()
+        def forward(
+            self, x: Any, pixel_values: Any = None, image_sizes: Any = None, image_position_ids: Any = None
+        ) -> Any:
+            return x if pixel_values is None else x + pixel_values.sum() + image_sizes.sum() + image_position_ids.sum()
 
-    sizes = {"image_sizes": zeros(3, 2)}
+    sizes = {"image_sizes": zeros(3, 2), "image_position_ids": zeros(3, 7, 2)}
     found = observed(Sized(), {"x": zeros(2, 4), "pixel_values": zeros(3, 5), **sizes}, {"x": zeros(2, 4), **sizes})
-    assert shapes(found.infer_arguments(1)) == {"x": (2, 4), "pixel_values": (0, 5), "image_sizes": (0, 2)}
+    assert shapes(found.infer_arguments(1)) == {
+        "x": (2, 4),
+        "pixel_values": (0, 5),
+        "image_sizes": (0, 2),
+        "image_position_ids": (0, 7, 2),
+    }
 
 
 def test_missing_is_for_what_no_call_has() -> None:

@@ -50,6 +50,12 @@ def add_export(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--serve", metavar="TARGET", help="also derive a faster file for a runtime: cpu")
     _add_weights(parser)
+    parser.add_argument(
+        "--cache",
+        choices=("full", "window"),
+        default="full",
+        help="window: layers that slide take and return their window of tokens alone, and not the full past",
+    )
     parser.add_argument("--overwrite", action="store_true", help="write into a folder that is not empty")
     parser.add_argument(
         "--on-assumption",

@@ -10,7 +10,7 @@ from typing import Any
 from exportcompat._api import plan
 from exportcompat._companions import check_companions
 from exportcompat._errors import MismatchError
-from exportcompat._exporter import Exported, check_opset, check_serve, copy_companions, export
+from exportcompat._exporter import Exported, check_cache, check_opset, check_serve, copy_companions, export
 from exportcompat._extras import require
 from exportcompat._observer import first_line
 from exportcompat._sample_inputs import Given, check_given, check_task, facts
@@ -82,6 +82,7 @@ def _check_first(arguments: argparse.Namespace, given: Given, registry: Registry
             )
     check_opset(arguments.opset)
     check_serve(arguments.serve, arguments.weights)
+    check_cache(arguments.cache, arguments.serve)
 
 
 def _check_serve(target: str | None, loaded: Loaded) -> None:
@@ -130,6 +131,7 @@ def _export(loaded: Loaded, staging: Path, arguments: argparse.Namespace, talk: 
             progress=talk,
             serve=arguments.serve,
             weights=arguments.weights,
+            cache=arguments.cache,
         )
 
 
@@ -178,9 +180,10 @@ def _at(made: Exported, folder: Path, files: list[Path]) -> Exported:
 
 
 def _json(made: Exported, left: list[str]) -> str:
-    served = {} if made.served is None else {"served": served_data(made.served)}
+    more: dict[str, Any] = {} if made.served is None else {"served": served_data(made.served)}
+    more |= {"quantized": made.weights} if made.weights else {}
     files = [str(file) for file in made.files]
-    return to_json(document(made.path, made.discrepancies, specs=made.report.used, files=files, left=left, **served))
+    return to_json(document(made.path, made.discrepancies, specs=made.report.used, files=files, left=left, **more))
 
 
 def _report(made: Exported, missing: list[str], left: list[str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ _TOKENS = ("input_ids", "attention_mask", "position_ids")
 """What it gives a decoder besides keys and values."""
 
 
-def write_configs(model: Any, path: Path, inputs: list[str], tokenizer: Any = None) -> list[Path]:
+def write_configs(
+    model: Any, path: Path, inputs: list[str], tokenizer: Any = None, windows: Mapping[str, int] | None = None
+) -> list[Path]:
     """Write `config.json`, `generation_config.json`, the tokenizer and, for a decoder, `genai_config.json`.
 
     Args:
@@ -43,6 +46,7 @@ def write_configs(model: Any, path: Path, inputs: list[str], tokenizer: Any = No
         path: the ONNX file.
         inputs: the names of its inputs.
         tokenizer: a tokenizer of transformers.
+        windows: of inputs that hold no more; onnxruntime-genai gives every layer the full past.
     """
     config: Any = getattr(model, "config", None)
     if not hasattr(config, "save_pretrained"):
@@ -53,7 +57,7 @@ def write_configs(model: Any, path: Path, inputs: list[str], tokenizer: Any = No
         model.generation_config.save_pretrained(path.parent)
     if tokenizer is not None:
         tokenizer.save_pretrained(path.parent)
-    found = _genai_config(config, path.name, inputs) if _is_for_genai(config, inputs) else None
+    found = _genai_config(config, path.name, inputs) if not windows and _is_for_genai(config, inputs) else None
     if found is not None:
         (path.parent / "genai_config.json").write_text(json.dumps(found, indent=2) + "\n", "utf-8")
     return sorted(set(path.parent.iterdir()) - before)

@@ -2,12 +2,20 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from exportcompat._api import apply_patches
 from exportcompat._companions import check_companions
 from exportcompat._extras import require
-from exportcompat._observer import InputObserver, Inputs, check_repeatable, inner_model, is_encoder_decoder, observe
+from exportcompat._observer import (
+    InputObserver,
+    Inputs,
+    check_repeatable,
+    inner_model,
+    is_encoder_decoder,
+    observe,
+    with_windows,
+)
 from exportcompat._serving import Weights, check_weights, find_target
 from exportcompat._serving import serve as derive_served
 from exportcompat.registry import ExportCompatError, OnAssumption, PatchReport, Registry
@@ -17,7 +25,12 @@ from ._encoder_decoder import export_encoder_decoder
 from ._onnx_program import metadata, save
 from ._opset import check_opset
 from ._placement import check_placement
+from ._quantized import pack_nibbles, quantized_layers, weights_line
 from ._steps import Exported, Progress, cast, cast_inputs, model_facts, program, stage, verified
+from ._window_layers import name_windows, window_facts, window_layers
+
+CacheKind = Literal["full", "window"]
+"""What a file's cache holds of layers that slide."""
 
 
 def export(
@@ -39,6 +52,7 @@ def export(
     progress: Progress | None = None,
     serve: str | None = None,
     weights: Weights | None = None,
+    cache: CacheKind = "full",
 ) -> Exported:
     """Export a model to one ONNX graph that is right at other shapes, and compare it with eager.
 
@@ -68,6 +82,8 @@ def export(
         serve: also derive a file for a runtime, `"cpu"`, that is right within the contract that its metadata states
             and faster than the plain one; where there is none, `Exported.served` says why.
         weights: of that file, `"int8"`, `"int4"` or `"int4-zero-points"`; what they cost is measured and written down.
+        cache: `"window"` for a file whose sliding layers take and return the last `window - 1` tokens alone, as eager
+            does, and not the full past; its mask is as long as the whole text. It needs transformers 4.56.
 
     Raises:
         AssumptionError: there is an assumption, and `on_assumption` is `"error"`; nothing is written.
@@ -82,11 +98,11 @@ def export(
     _require_packages(patches.get("registry"), verify=verify)
     check_opset(opset)
     check_serve(serve, weights)
+    check_cache(cache, serve)
     model = inner_model(model)
     check_placement(model)
     if not isinstance(observer_or_inputs, InputObserver) and is_encoder_decoder(model, observer_or_inputs, generate):
-        if serve is not None:
-            raise ExportCompatError("files are derived of decoders of one file, and this is an encoder-decoder")
+        _check_parts(cache, serve)
         return export_encoder_decoder(
             model,
             observer_or_inputs,
@@ -103,19 +119,28 @@ def export(
         )
     path = _file(path)
     model, observer = _observed(model, observer_or_inputs, dtype, generate, say, patches)
+    observer, windows = with_windows(observer) if cache == "window" else (observer, {})
     if verify:
         check_repeatable(observer)
-    with stage("export", say), apply_patches(**patches) as report:
+    with stage("export", say), apply_patches(**patches) as report, window_layers(model, windows):
         made, names = program(model, observer, opset, say)
+        name_windows(made, windows)
+        pack_nibbles(made.model)
+    held = weights_line(quantized_layers(model), made.model)
     with stage("write", say):
-        save(made, path, metadata(report, {**model_facts(model), **(about or {})}), external_data)
-        files = write_configs(model, path, names, tokenizer) if path.name == "model.onnx" else []
+        facts = {**model_facts(model), **window_facts(windows), **_quantized_fact(held), **(about or {})}
+        save(made, path, metadata(report, facts), external_data)
+        files = write_configs(model, path, names, tokenizer, windows) if path.name == "model.onnx" else []
     found = verified(observer, path, tolerance, say) if verify else None
     if serve is None:
-        return Exported(path, report, found, files)
+        return Exported(path, report, found, files, weights=held)
     with stage("serve", say):
         served = derive_served(path, observer, serve, weights=weights, tolerance=tolerance, say=say)
-    return Exported(path, report, found, files, served)
+    return Exported(path, report, found, files, served, held)
+
+
+def _quantized_fact(held: str) -> dict[str, str]:
+    return {"quantized": held} if held else {}
 
 
 def check_serve(serve: str | None, weights: str | None) -> None:
@@ -125,6 +150,24 @@ def check_serve(serve: str | None, weights: str | None) -> None:
         find_target(serve)
     elif weights is not None:
         raise ExportCompatError(f"weights={weights!r} are for a derived file; name its runtime too, serve='cpu'")
+
+
+def check_cache(cache: str, serve: str | None) -> None:
+    """Refuse a cache that there is not, or that no file is derived with, before any work."""
+    if cache not in get_args(CacheKind):
+        raise ExportCompatError(f"cache={cache!r} is not known; write 'full' or 'window'")
+    if cache == "window" and serve is not None:
+        raise ExportCompatError(
+            f"cache='window' and serve={serve!r}: files are derived of those with the full past; leave out one of them"
+        )
+
+
+def _check_parts(cache: str, serve: str | None) -> None:
+    """Refuse for an encoder-decoder what is for one file alone."""
+    if serve is not None:
+        raise ExportCompatError("files are derived of decoders of one file, and this is an encoder-decoder")
+    if cache == "window":
+        raise ExportCompatError("cache='window' is for decoders of one file, and this is an encoder-decoder")
 
 
 def _arguments(on_assumption: OnAssumption, registry: Registry | None, patches: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,6 +6,8 @@ from exportcompat._observer import InputObserver, eager_refusal, first_line
 from exportcompat._verification import PAST_ARGUMENT
 from exportcompat.registry import ExportCompatError
 
+from ._quantized import Quantized, quantized_layers
+
 _TEXT = ("input_ids", "inputs_embeds", "attention_mask", "position_ids", "token_type_ids", "encoder_", PAST_ARGUMENT)
 """Begin the names of inputs of a text. A sample of images has more places for them in its texts than images."""
 
@@ -25,6 +27,9 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
     said = _said(error)
     if said is not None:
         return said
+    quantized = quantized_layers(model)
+    if quantized is not None and not isinstance(error, ExportCompatError):
+        return _not_in_onnx(quantized, model, error)
     names = observer.interface()[0]
     if isinstance(error, ExportCompatError) or not all(name.startswith(_TEXT) for name in names):
         return None
@@ -39,6 +44,14 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
     return ExportCompatError(
         f"{type(model).__name__} itself, in eager mode, does not take {what}, which a graph is traced with, so there "
         f"is nothing to be right with: {first_line(found)}.{hint}"
+    )
+
+
+def _not_in_onnx(found: Quantized, model: Any, error: Exception) -> ExportCompatError:
+    return ExportCompatError(
+        f"{type(model).__name__} has quantized weights, {found}, which torch's exporter does not take: "
+        f"{first_line(error)}. Export it in floating point: load it without quantization, or call model.dequantize(); "
+        f"weights of 8 or 4 bits are made of that file by serve='cpu', weights='int8' (--serve cpu --weights int8)"
     )
 
 

@@ -42,6 +42,7 @@ class Exported:
         discrepancies: the comparison with eager; None if it was not asked for.
         files: other files that were written.
         served: the file that was derived for a runtime, if one was asked for.
+        weights: what became of quantized weights; empty for a model without any.
     """
 
     path: Path
@@ -49,6 +50,7 @@ class Exported:
     discrepancies: Discrepancies | None
     files: list[Path] = field(default_factory=list)
     served: Served | None = None
+    weights: str = ""
 
     def __iter__(self) -> Iterator[Any]:
         yield from (self.path, self.report, self.discrepancies)
@@ -60,6 +62,7 @@ class Exported:
             [
                 f"{self.path}, with {_count(self.report.used)}",
                 *taken,
+                *([self.weights] if self.weights else []),
                 table,
                 *([] if self.served is None else [str(self.served)]),
             ]

@@ -5,7 +5,7 @@ from ._dynamic_axes import BATCH, PAST, SEQUENCE, TOTAL
 from ._eager_refusal import eager_refusal
 from ._inner_model import inner_model
 from ._observe import Inputs, Parts, is_encoder_decoder, observe, observe_encoder_decoder
-from ._observer import InputObserver
+from ._observer import InputObserver, with_windows
 from ._progress import Tell
 from ._random_numbers import check_repeatable
 from ._rows import takes_more_rows
@@ -29,4 +29,5 @@ __all__ = [
     "observe",
     "observe_encoder_decoder",
     "takes_more_rows",
+    "with_windows",
 ]

@@ -1,7 +1,7 @@
 """Put the observed calls side by side: the same arguments in each, and what a call did not have."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import Parameter, Signature
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,13 @@ INDEXING = ("index_key",)
 POSITIONS = ("index_position",)
 """Names of leaves that are the positions of an indexer's keys: of time, height and width."""
 
+_OF_MEDIA = {
+    "image_sizes": "pixel_values",
+    "image_position_ids": "pixel_values",
+    "video_position_ids": "pixel_values_videos",
+}
+"""Arguments that say something of images or videos alone, and the argument that has these."""
+
 Shape = tuple[int, ...]
 
 
@@ -36,6 +43,7 @@ class Aligned:
         donors: one tensor for each path, from the call that has most of it.
         is_decoder: there are tokens and a cache, and no encoder but what a `TextDecoder` is given.
         outputs: the structure of the richest result.
+        windows: in tokens, by the path of a tensor of the cache that holds no more than the last `window - 1`.
     """
 
     trees: dict[str, Tree]
@@ -44,6 +52,7 @@ class Aligned:
     donors: dict[str, Any]
     is_decoder: bool
     outputs: Tree
+    windows: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cache(self) -> str:
@@ -209,9 +218,13 @@ def _tensors(part: Part, missing: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_sizes(call: dict[str, Any], trees: Mapping[str, Tree]) -> dict[str, Any]:
-    """Return a call without the sizes of images that it does not have: to 4.57 `generate` passes them on."""
-    is_text = "pixel_values" in trees and "pixel_values" not in call
-    return {path: tensor for path, tensor in call.items() if not is_text or path != "image_sizes"}
+    """Return a call without the sizes and places of images that it does not have.
+
+    `generate` of some models passes them on. Eager does not look at them then, and in a graph they would be of more
+    images than there are.
+    """
+    unused = {name for name, media in _OF_MEDIA.items() if media in trees and media not in call}
+    return {path: tensor for path, tensor in call.items() if path not in unused}
 
 
 def _tokens(call: Mapping[str, Any]) -> Any:

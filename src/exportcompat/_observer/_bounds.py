@@ -159,6 +159,19 @@ def switches(condition: Condition, batch: int = 1) -> list[int]:
     return sorted(found, key=lambda length: abs(length - start))[:_SWITCHES]
 
 
+def around_lengths(lengths: Iterable[int], rows: Sequence[Discrepancy]) -> tuple[list[Schedule], list[str]]:
+    """Return sequences of calls that pass through each length of a text, and what is too dear to try.
+
+    Args:
+        lengths: in tokens; the usual calls have the small ones.
+        rows: the usual calls, which tell how long a call takes.
+    """
+    wanted = [length for length in lengths if length >= _USUAL]
+    dear = [length for length in wanted if _seconds(rows, length) > AFFORDABLE]
+    made = [schedule for length in wanted if length not in dear for schedule in _crossing(length)]
+    return made, [f"not tried at length {length + 1}: it takes about {_seconds(rows, length):.0f} s" for length in dear]
+
+
 def schedules(found: Iterable[Condition], rows: Sequence[Discrepancy]) -> tuple[list[Schedule], list[str]]:
     """Return sequences of calls that pass from one side of each condition to the other, and what is too dear to try.
 

@@ -15,6 +15,8 @@ Vector = tuple[int | None, ...]
 
 BATCH, SEQUENCE, PAST, TOTAL = "batch", "sequence", "past_sequence", "total_sequence"
 MEMORY = "memory"
+PAST_WINDOW = "past_window"
+"""Begins the name of the past of layers that hold a window; its tokens end the name."""
 STATES, PAST_STATES, ALL_STATES = "encoder_sequence", "past_encoder_sequence", "total_encoder_sequence"
 """Of what a `TextDecoder` is given: states in a call, in the cache, and in both."""
 _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
@@ -120,7 +122,7 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     past = past_axis(aligned, path)
     if past is not None:
         batch = 1 if path.rpartition(".")[2] in POSITIONS else 0
-        return {batch: BATCH, past: _compressed_role(aligned, path) or (PAST_STATES if ".encoder." in path else PAST)}
+        return {batch: BATCH, past: _compressed_role(aligned, path) or _past_role(aligned, path)}
     rank = aligned.donors[path].dim()
     if aligned.argument(path) == _MEMORIES and rank == 3:
         return {0: MEMORY, 1: BATCH}
@@ -132,6 +134,11 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     # Without a cache there is nothing before the sequence.
     alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
     return {axis: alone.get(role, role) for axis, role in _ROLES.get((path, rank), {}).items()}
+
+
+def _past_role(aligned: Aligned, path: str) -> str:
+    window = aligned.windows.get(path)
+    return PAST_STATES if ".encoder." in path else PAST if window is None else f"{PAST_WINDOW}_{window}"
 
 
 def _batch_arguments(aligned: Aligned, batch: Collection[str] | bool | None) -> Collection[str]:

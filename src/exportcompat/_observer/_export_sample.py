@@ -13,6 +13,7 @@ from ._dynamic_axes import (
     ALL_STATES,
     PAST,
     PAST_STATES,
+    PAST_WINDOW,
     SEQUENCE,
     STATES,
     TOTAL,
@@ -84,6 +85,9 @@ def _sizes(aligned: Aligned, axes: Axes, base: Mapping[str, Any]) -> dict[str, i
     for name, size in {**_measured(axes, aligned.donors), **sizes}.items():
         known = sizes.get(name, 0) * factor
         sizes[name] = known or max(size, _LEAST)
+    if aligned.windows:
+        # Some of the past is out of each window, so the one is not taken for the other.
+        sizes[PAST] = max(size for name, size in sizes.items() if name.startswith((PAST, PAST_WINDOW))) + _LEAST
     if aligned.is_decoder and {SEQUENCE, TOTAL} <= sizes.keys():
         # States do not say how long the past is; a mask does.
         sizes[TOTAL] = sizes.get(PAST, _LEAST) + sizes[SEQUENCE]

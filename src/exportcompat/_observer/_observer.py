@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from exportcompat._extras import require
-from exportcompat._verification import CPU, Contract, Discrepancies, HalfPrecisionFile, open_file
+from exportcompat._verification import CPU, Contract, Discrepancies, HalfPrecisionFile, open_file, windows_of
 from exportcompat.patches.toolkit.cache_names import cache_name
 from exportcompat.registry import ExportCompatError, html_table, text_table
 
@@ -45,6 +45,7 @@ from ._record import (
 from ._refused_parts import check_call, check_part
 from ._replay import replay
 from ._rope_index import POSITION_IDS, with_positions
+from ._windows import results_within, sliding_windows, within_windows
 
 if TYPE_CHECKING:
     from exportcompat._encoder_decoder import TextDecoder
@@ -85,6 +86,7 @@ class InputObserver:
         self._sampled: dict[str, Any] = {}
         self._own_positions: bool | None = None
         self._is_asking = False
+        self._windows: Mapping[str, int] = {}
 
     def __len__(self) -> int:
         """Return the number of stored calls."""
@@ -341,14 +343,22 @@ class InputObserver:
             MissingExtraError: onnxruntime is not installed, or, for a bar, tqdm.
         """
         # What cannot be observed is said before a file is loaded.
-        observed = self._observed(self._batch)
+        self._observed(self._batch)
         with _saved(onnx_model) as path, telling(progress_bar) as tell:
             file = open_file(path, provider)
-            wide = self._in_float32() if file.half else None
+            seen = self._within(windows_of(file.metadata))
+            observed = seen._observed(self._batch)
+            wide = seen._in_float32() if file.half else None
             if wide is None:
                 return replay(observed, file, tolerance, names or {}, tell, contract)
             half = HalfPrecisionFile(file)
             return replay(wide._observed(self._batch), half, tolerance, names or {}, tell, contract)
+
+    def _within(self, windows: Mapping[str, int]) -> "InputObserver":
+        """Return what has observed the same calls of a cache that holds no more than these windows; none for all."""
+        made = copy.copy(self)
+        made._windows = windows
+        return made
 
     def _in_float32(self) -> "InputObserver | None":
         """Return what has observed the same calls of a copy of the model in float32; None if there can be none."""
@@ -364,7 +374,8 @@ class InputObserver:
         """Return what was observed, with the axes that are dynamic for such a `set_batch_dimension_for`."""
         aligned = self._alignment()
         axes = name_axes(aligned, batch)
-        return Observed(self._model, self._method, self._signature, self._records, aligned, axes)
+        records = results_within(self._records, aligned)
+        return Observed(self._model, self._method, self._signature, records, aligned, axes)
 
     def _rows(self) -> list[tuple[str, ...]]:
         """Return a row for each tensor of the arguments, with its shapes in the calls."""
@@ -388,7 +399,7 @@ class InputObserver:
         records = embedded(self._records, self._model)
         is_pair = _part(self._model) is not None
         own = () if is_pair or not self._has_own_positions() else (POSITION_IDS,)
-        return align(records, self._signature, self._missing, is_pair=is_pair, own=own)
+        return within_windows(align(records, self._signature, self._missing, is_pair=is_pair, own=own), self._windows)
 
     def _has_own_positions(self) -> bool:
         """Say whether the model makes positions itself that are not those of a decoder's interface."""
@@ -413,6 +424,16 @@ class InputObserver:
         names = [*self._variable(Parameter.POSITIONAL_ONLY), *before]
         args = [arguments.pop(name) for name in dict.fromkeys(names) if name in arguments]
         return (*args, *(item for name in variable for item in arguments.pop(name, ()))), arguments
+
+
+def with_windows(observer: InputObserver) -> tuple[InputObserver, dict[str, int]]:
+    """Return an observer of the same calls whose cache holds windows, and these in tokens, by the name of an input.
+
+    Raises:
+        ExportCompatError: no layer slides, a window is too small, or the calls have no mask.
+    """
+    windows = sliding_windows(observer._alignment(), observer._model)
+    return observer._within(windows), windows
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from exportcompat.patches.toolkit.cache_names import cache_name
 from exportcompat.registry import ExportCompatError
 
 from . import _export_sample
-from ._bounds import Condition, call_sizes, conditions, labelled, outside, schedules
+from ._bounds import Condition, around_lengths, call_sizes, conditions, labelled, outside, schedules
 from ._compared_call import REFUSED, Observed, compared_row, first_line, input_paths, may_lack_results, tensor_outputs
 from ._eager_decoder import EagerDecoder
 from ._embedded_tokens import embed
@@ -83,8 +83,9 @@ def _replayed(
         for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
             _sort(row, found, rows, notes)
         more, dear = schedules(found, rows)
-        notes += dear
-        more = _admitted(contract, more)
+        around, long = around_lengths(sorted(set(observed.aligned.windows.values())), rows)
+        notes += [*dear, *long]
+        more = _admitted(contract, [*more, *around])
         for row in progress.through(_scheduled(observed, file, results, tolerance, more), _calls(more)):
             _sort(row, found, rows, notes)
     else:

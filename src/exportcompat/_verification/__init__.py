@@ -20,6 +20,7 @@ from ._onnx_decoder import (
 from ._onnx_file import PREFIX, OnnxFile, Program, UnmatchedError, matched, opened, placed
 from ._providers import CPU, DEVICES, check_provider
 from ._schedules import Candidate, Schedule, compare, decoder_schedules, run, same_tokens
+from ._windows import WINDOWS, in_window, windows_of
 
 __all__ = [
     "CACHE_AXES",
@@ -34,6 +35,7 @@ __all__ = [
     "PREFIX",
     "PRESENT",
     "TOKEN_AXES",
+    "WINDOWS",
     "Candidate",
     "Contract",
     "Discrepancies",
@@ -50,6 +52,7 @@ __all__ = [
     "contract_of",
     "decoder_schedules",
     "dotted",
+    "in_window",
     "matched",
     "measure",
     "open_file",
@@ -58,4 +61,5 @@ __all__ = [
     "present_name",
     "run",
     "same_tokens",
+    "windows_of",
 ]
