@@ -5,8 +5,8 @@ the file is right for every length (`on_assumption="error"`: no file).
 Cause: before `_ignore_causal_mask_sdpa` says that a traced mask is never left out, it cuts the mask of padding to the
 length of the keys, if it is longer. Keys of a layer that holds its window are fewer than the tokens of the text.
 What is done: while it is traced, it says no at once.
-Can go: when upstream asks whether it is traced before it looks at lengths. From 5.0 to 5.19 no assumption is told (run on
-5.6.0, 5.14.1 and 5.18.0).
+Can go: when upstream asks whether it is traced before it looks at lengths. From 5.0 to 5.19 no assumption is told (run
+on 5.6.0, 5.14.1 and 5.18.0).
 """
 
 from collections.abc import Callable

@@ -50,6 +50,7 @@ SPECS = (
         reason="Each image is handled by its size, which is data, in a loop over as many as the sample has: no graph.",
         upstream=tuple(source(f"models/{model}/modeling_{model}.py", "v5.24.0") for model in _CLASSES),
         proofs=tuple(f"{model}_export" for model in _CLASSES),
+        higher_order=("scan",),
         kind="wrap",
     ),
 )
