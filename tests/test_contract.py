@@ -47,13 +47,14 @@ def places() -> dict[str, list[tuple[Slot, Any]]]:
     targets = [place.module for item in DECISIONS if item.applies for place in item.spec.places]
     for name in (*MODULES, *targets):
         importlib.import_module(name)
-    found: dict[str, list[tuple[Slot, Any]]] = {}
+    found: dict[str, list[Slot]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DriftWarning)
         with apply_patches():
             for patch in ENGINE.patches():
-                found.setdefault(patch.spec.id, []).append((patch.slot, patch.saved))
-    return found
+                found.setdefault(patch.spec.id, []).append(patch.slot)
+    # What a patch has saved may be another spec's: two may write to one place.
+    return {spec_id: [(slot, slot.read()) for slot in slots] for spec_id, slots in found.items()}
 
 
 def owners() -> list[Any]:
@@ -107,8 +108,9 @@ def test_enter_and_exit(before: Any, spec_id: str) -> None:
     with apply_patches(include=spec_id) as report:
         assert list(report.applied) == [spec_id]
         assert all(is_replaced(spec_id))
-        others = [other for other in APPLYING if other != spec_id]
-        assert not any(flag for other in others for flag in is_replaced(other))
+        own = {slot.key for slot, _ in places()[spec_id]}
+        others = [pair for other in APPLYING if other != spec_id for pair in places()[other]]
+        assert not any(slot.read() != saved for slot, saved in others if slot.key not in own)
     assert before.changes() == []
 
 
@@ -164,11 +166,13 @@ def test_a_failure_at_every_write(before: Any, late: bool) -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_failure_at_every_restore(before: Any, late: bool) -> None:
+    # A place that two specs write to is given back twice, or once if the first time fails.
+    least = len({slot.key for pairs in places().values() for slot, _ in pairs})
     total = sum(map(len, places().values()))
     for number in range(1, total + 1):
         with failing_at("restore", number, late=late) as labels, apply_patches():
             pass
-        assert len(labels) == total + 1
+        assert least + 1 <= len(labels) <= total + 1
         assert before.changes() == [], labels[number - 1]
 
 
@@ -185,9 +189,11 @@ def test_a_restore_that_fails_for_good(before: Any, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(type(slot), "restore", failing)
     with pytest.raises(RestoreError) as caught, apply_patches():
         pass
-    assert [label for label, _ in caught.value.errors] == [slot.label]
-    replaced = [other.label for pairs in places().values() for other, held in pairs if other.read() != held]
-    assert replaced == [slot.label]
+    # Two specs may write to one place, each by a name of its own for it.
+    labels = {other.label for pairs in places().values() for other, _ in pairs if other.key == slot.key}
+    assert slot.label in labels and {label for label, _ in caught.value.errors} <= labels
+    replaced = {other.key for pairs in places().values() for other, held in pairs if other.read() != held}
+    assert replaced == {slot.key}
     original(slot, saved)
     ENGINE._stacks.clear()
     assert before.changes() == []
@@ -233,9 +239,9 @@ def test_any_sequence_of_scopes(before: Any, steps: list[tuple[bool, int, set[st
             scopes[-1][0].__enter__()
         else:
             scopes.pop(which % len(scopes))[0].__exit__(None, None, None)
+        active = {slot.key for _, held in scopes for spec_id in held for slot, _ in places()[spec_id]}
         for spec_id in APPLYING:
-            expected = any(spec_id in held for _, held in scopes)
-            assert is_replaced(spec_id) == [expected] * len(places()[spec_id])
+            assert is_replaced(spec_id) == [slot.key in active for slot, _ in places()[spec_id]]
     for scope, _ in scopes:
         scope.__exit__(None, None, None)
     assert before.changes() == []
