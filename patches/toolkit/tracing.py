@@ -20,9 +20,10 @@ def left_alone() -> Iterator[None]:
 
 def is_traced(tensor: Any) -> bool:
     """Say whether `tensor` is met while `torch.export`, `torch.compile` or `torch.jit.trace` records a graph."""
-    if _IS_LEFT_ALONE.get():
-        return False
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 
+    # Dynamo, which knows the answer to the first question, does not trace the second.
+    if not torch.compiler.is_dynamo_compiling() and _IS_LEFT_ALONE.get():
+        return False
     return isinstance(tensor, FakeTensor) or torch.compiler.is_compiling() or torch.jit.is_tracing()
