@@ -80,10 +80,11 @@ def test_what_the_preferred_opset_cannot_hold_is_written_in_that_of_torch(monkey
     monkeypatch.setattr(_steps, "default_opset", lambda: 23)
     monkeypatch.setattr(_steps, "takes_more_rows", lambda observer: True)
     observer: Any = SimpleNamespace(interface=lambda: (["q"], ["y"]), axes=dict)
+    model: Any = SimpleNamespace(modules=list, parameters=list)
     lines: list[str] = []
-    made, names = _steps.program(None, observer, None, lines.append)
+    made, names = _steps.program(model, observer, None, lines.append)
     assert tried == [23, None] and names == ["q"] and made.model.opset_imports[""] == 23
     assert "opset 23 cannot be written" in lines[0] and "no translation of a node" in lines[0]
     # One that somebody has asked for is not exchanged.
     with pytest.raises(errors.ConversionError):
-        _steps.program(None, observer, 23, lines.append)
+        _steps.program(model, observer, 23, lines.append)
