@@ -51,8 +51,8 @@ def test_without_patches_export_applies_none() -> None:
 
 
 def test_each_has_the_models_of_the_case_that_it_stands_for() -> None:
-    # Some models have no other case: RWKV and XLNet have no interface of a decoder that one could bring. Where images are
-    # handled one by one, it is how `export` finds their sizes that is of interest.
+    # Some models have no other case: RWKV and XLNet have no interface of a decoder that one could bring. Where images
+    # are handled one by one, it is how `export` finds their sizes that is of interest.
     names = {case.name: case.name.removesuffix("_export") for case in CASES.values() if case.write}
     twice = {name: other for name, other in names.items() if other in CASES}
     assert len(twice) > 5 and len(names) - len(twice) - len({*IMAGE_BY_IMAGE, "video_llama_3"}) <= 4
