@@ -221,6 +221,18 @@ def test_a_case_that_ends_badly_is_a_result_and_loses_no_other(
     assert cases["tiny_gpt"]["state"] == "patched"
 
 
+def test_of_two_installed_versions_the_first_on_the_path_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, version in (("first", "1.0"), ("second", "2.0")):
+        (tmp_path / folder / f"some_package-{version}.dist-info").mkdir(parents=True)
+        text = f"Metadata-Version: 2.1\nName: some-package\nVersion: {version}\n"
+        (tmp_path / folder / f"some_package-{version}.dist-info" / "METADATA").write_text(text)
+    for folder in ("second", "first"):
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    assert [item for item in Installed.here().packages if "some-package" in item] == ["some-package==1.0"]
+
+
 def test_proofs_are_run_once_for_what_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

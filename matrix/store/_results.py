@@ -41,7 +41,11 @@ class Installed:
     @classmethod
     def here(cls) -> "Installed":
         """Return what this process has."""
-        found = {item.metadata["Name"].lower(): item.version for item in distributions() if item.metadata["Name"]}
+        found = dict[str, str]()
+        for item in distributions():
+            # A package that stands in two folders of the path is imported from the first.
+            if item.metadata["Name"]:
+                found.setdefault(item.metadata["Name"].lower(), item.version)
         packages = tuple(f"{name}=={version}" for name, version in sorted(found.items()) if name != "exportcompat")
         return cls(".".join(map(str, sys.version_info[:3])), packages)
 
