@@ -1,4 +1,4 @@
-"""Nodes that compute in float32 what ONNX does not define for bfloat16."""
+"""Nodes that compute in float32 what ONNX does not define for bfloat16, or ONNX Runtime does not compute in it."""
 
 from functools import lru_cache
 from typing import Any
@@ -8,14 +8,38 @@ import onnx_ir as ir
 
 _BFLOAT16, _FLOAT = "tensor(bfloat16)", "tensor(float)"
 
+_WITHOUT_KERNEL = frozenset(
+    "ArgMax ArgMin BatchNormalization Ceil Clip ConvTranspose Cos CumSum DepthToSpace Einsum Elu Equal Floor GRU "
+    "GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GridSample InstanceNormalization LRN LSTM LeakyRelu Less "
+    "LessOrEqual Log LogSoftmax MaxPool OneHot PRelu Pad RNN Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum "
+    "ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare Resize Round Selu Sin Softplus Softsign "
+    "SpaceToDepth ThresholdedRelu TopK".split()
+)
+"""Operators that ONNX Runtime has no kernel of bfloat16 for, on a CPU or by CUDA: its table of kernels, 1.32
+(https://github.com/microsoft/onnxruntime/blob/main/docs/OperatorKernels.md). Seen with 1.31.1: `ReduceMax`."""
+
 
 def widen_nodes(model: ir.Model) -> None:
-    """Put casts around each node of bfloat16 whose operator is not defined for it in the model's opset."""
+    """Put casts around each node of bfloat16 whose operator is not defined for it in the opset, or has no kernel."""
     opset = model.opset_imports.get("", 0)
     for graph in model.graphs():
         for node in list(graph):
-            if node.domain == "" and any(_is_narrow(value) for value in node.inputs):
-                _widen(graph, node, opset)
+            if node.domain == "":
+                _infer_types(node, opset)
+                if any(_is_narrow(value) for value in node.inputs):
+                    _widen(graph, node, opset)
+
+
+def _infer_types(node: ir.Node, opset: int) -> None:
+    """Give outputs without a type, such as those of a function that was put in place, that of the inputs they follow."""
+    if not onnx.defs.has(node.op_type, opset, "") or all(value.dtype is not None for value in node.outputs):
+        return
+    schema = onnx.defs.get_schema(node.op_type, opset, "")
+    given = zip(schema.inputs, node.inputs, strict=False)
+    kinds = {formal.type_str: value.dtype for formal, value in given if value is not None and value.dtype is not None}
+    for formal, value in zip(schema.outputs, node.outputs, strict=False):
+        if value.dtype is None and formal.type_str in kinds:
+            value.dtype = kinds[formal.type_str]
 
 
 def _is_narrow(value: ir.Value | None) -> bool:
@@ -60,7 +84,7 @@ def cast(value: ir.Value, to: ir.DataType, name: str | None = None) -> ir.Node:
 
 @lru_cache(maxsize=None)
 def _narrow_places(name: str, opset: int) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
-    """Return for each input and output of an operator whether it may be float32 and may not be bfloat16."""
+    """Return for each input and output of an operator whether it may be float32 and should not be bfloat16."""
     if not onnx.defs.has(name, opset, ""):
         return (), ()
     schema = onnx.defs.get_schema(name, opset, "")
@@ -68,7 +92,7 @@ def _narrow_places(name: str, opset: int) -> tuple[tuple[bool, ...], tuple[bool,
 
     def places(formals: Any) -> tuple[bool, ...]:
         allowed = [kinds.get(item.type_str, {item.type_str}) for item in formals]
-        return tuple(_FLOAT in found and _BFLOAT16 not in found for found in allowed)
+        return tuple(_FLOAT in found and (name in _WITHOUT_KERNEL or _BFLOAT16 not in found) for found in allowed)
 
     takes = places(schema.inputs)
     return (takes, places(schema.outputs)) if any(takes) else ((), ())

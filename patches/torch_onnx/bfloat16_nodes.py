@@ -2,10 +2,11 @@
 
 Symptom: the export of a model in bfloat16 succeeds, and ONNX Runtime cannot load the file: `Type 'tensor(bfloat16)' of
 input parameter (linear_4) of operator (TopK) in node (node_topk__1) is invalid` (gpt-oss), and before opset 22 the same
-of `Conv`, `Sin`, `Softplus` and some 60 others.
+of `Conv`, `Sin`, `Softplus` and some 60 others. On a GPU: `Provider type for ReduceMax node ... is not set`.
 Cause: operators are translated whatever the type is, and many do not know bfloat16: `TopK` before opset 24,
-convolutions, pooling and most functions of one number before 22.
-What is done: where ONNX' own definition of an operator lacks bfloat16, the node computes in float32 between two casts.
+convolutions, pooling and most functions of one number before 22. For others ONNX Runtime has no kernel of it.
+What is done: where ONNX' own definition of an operator lacks bfloat16, or ONNX Runtime a kernel, the node computes in
+float32 between two casts.
 No number is lost by the first, and the second rounds once, as the operator itself would.
 Can go: when the exporter looks at ONNX' definitions, or its oldest opset is 24.
 """

@@ -49,3 +49,45 @@ def test_a_file_that_is_wrong_in_half_precision_alone(
     (failed,) = [row for row in result.discrepancies if not row.success]
     assert failed.call == "run in float16"
     assert said in failed.error, failed.error
+
+
+def test_nodes_without_a_kernel_of_bfloat16_compute_in_float32_between_values_without_a_type() -> None:
+    onnx, ir = pytest.importorskip("onnx"), pytest.importorskip("onnx_ir")
+    from exportcompat.patches.torch_onnx._float32_nodes import widen_nodes
+
+    # In opset 23 ONNX defines all of these for bfloat16, but ONNX Runtime has kernels for `Where` and `Mul` alone.
+    text = """<ir_version: 10, opset_import: ["" : 23]> g (bfloat16[N, 4] x) => (bfloat16[N, 1] y) {
+        soft = Softplus(x)
+        double = Mul(soft, soft)
+        is_large = Greater(double, x)
+        chosen = Where(is_large, double, soft)
+        axes = Constant<value_ints = [1]>()
+        y = ReduceMax(chosen, axes)
+    }"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    widen_nodes(model)
+    made = onnx.shape_inference.infer_shapes(ir.to_proto(model), check_type=True, strict_mode=True)
+    kinds = {item.name: item.type.tensor_type.elem_type for item in [*made.graph.value_info, *made.graph.input]}
+    taken = {
+        node.op_type: kinds[node.input[-1 if node.op_type == "Where" else 0]] for node in made.graph.node if node.input
+    }
+    narrow, wide = onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT
+    wanted = {"Softplus": wide, "Mul": narrow, "Greater": wide, "Where": narrow, "ReduceMax": wide}
+    assert {name: taken[name] for name in wanted} == wanted
+    assert made.graph.output[0].type.tensor_type.elem_type == narrow
+
+
+def test_what_a_model_writes_to_its_cache_is_not_taken_for_what_it_was_handed() -> None:
+    transformers = pytest.importorskip("transformers")
+    from exportcompat import InputObserver, apply_patches
+
+    if not hasattr(transformers, "MambaConfig"):
+        pytest.skip("there is no Mamba in this release of transformers")
+    torch.manual_seed(0)
+    config = transformers.MambaConfig(vocab_size=64, hidden_size=16, num_hidden_layers=1, state_size=4)
+    model, observer = transformers.MambaForCausalLM(config).eval().to(torch.bfloat16), InputObserver()
+    with torch.no_grad(), apply_patches(), observer(model, store_n_calls=3):
+        model.generate(input_ids=torch.tensor([[5, 6, 7]]), max_new_tokens=3, do_sample=False)
+    for own, wide in zip(observer._records, observer._in_float32()._records, strict=True):
+        for path, tensor in own.inputs.tensors.items():
+            assert torch.equal(tensor.float(), wide.inputs.tensors[path].float()), path

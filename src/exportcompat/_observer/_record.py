@@ -40,8 +40,8 @@ class Part:
     constants: dict[str, Any] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what was taken apart as it was, by argument."""
-        return build_all(self.trees, {**self.constants, **self.tensors})
+        """Return what was taken apart as it was, by argument; a call may write to its tensors, which are copies."""
+        return build_all(self.trees, self.constants | {path: tensor.clone() for path, tensor in self.tensors.items()})
 
     def add(self, name: str, value: Any) -> None:
         """Take `value` apart; its tensors are cloned, for later calls may write to them.

@@ -112,13 +112,14 @@ def _lengths(writer: Writer, item: _Attention) -> tuple[Any, Any]:
 
 def _bias(writer: Writer, mask: Any, query: Any) -> Any:
     """Return a mask as what is added to the scores."""
+    import ml_dtypes  # NumPy's own `finfo` does not know bfloat16.
     import numpy as np
     import onnx_ir as ir
 
     if mask.dtype != ir.DataType.BOOL:
         return mask
     kind = query.dtype.numpy()
-    kept, left_out = (writer.constant(np.array(number, kind)) for number in (0, np.finfo(kind).min))
+    kept, left_out = (writer.constant(np.array(number, kind)) for number in (0, ml_dtypes.finfo(kind).min))
     bias = writer.node("Where", [mask, kept, left_out])
     bias.dtype, bias.shape = query.dtype, mask.shape
     return bias
