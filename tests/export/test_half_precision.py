@@ -91,3 +91,21 @@ def test_what_a_model_writes_to_its_cache_is_not_taken_for_what_it_was_handed() 
     for own, wide in zip(observer._records, observer._in_float32()._records, strict=True):
         for path, tensor in own.inputs.tensors.items():
             assert torch.equal(tensor.float(), wide.inputs.tensors[path].float()), path
+
+
+class MaskedScores(torch.nn.Module):
+    """Scores of keys, with the smallest number of the type added where a key is no text."""
+
+    def forward(self, scores: torch.Tensor, is_text: torch.Tensor) -> torch.Tensor:
+        return (scores + torch.where(is_text, 0.0, torch.finfo(scores.dtype).min).to(scores.dtype)).softmax(-1)
+
+
+def test_the_mask_of_a_copy_leaves_nothing_of_a_score_as_that_of_the_model_does(tmp_path: Path) -> None:
+    # Of a row without text nothing is left but equal shares, in float32; -65504 would leave the scores.
+    calls: list[dict[str, Any]] = []
+    for rows in (3, 5):
+        is_text = torch.ones(rows, 4, dtype=torch.bool)
+        is_text[1, 2], is_text[2] = False, False
+        calls.append({"scores": 4 * torch.randn(rows, 4, dtype=torch.float16), "is_text": is_text})
+    result = export(MaskedScores().eval(), calls, tmp_path / "model.onnx")
+    assert result.discrepancies is not None and result.discrepancies.success, str(result)

@@ -20,56 +20,85 @@ def float32_copy(path: Path) -> Iterator[Path]:
     """Give the path of a copy of a file in which float32 stands for float16 and bfloat16; it is gone afterwards.
 
     Each weight has the value that it has in the file. A result differs from that of the file by what each operator in
-    half precision rounds off.
+    half precision rounds off. The smallest and the largest number of the type, which masks have, become those of
+    float32, as in a copy of the model: they leave nothing of a score that they are added to.
 
     Raises:
         MissingExtraError: onnx-ir is not installed.
     """
     ir: Any = require("onnx_ir", "onnx")
     model = ir.load(path)
+    widen = _Widening(ir, model)
     for graph in model.graphs():
         for value in (*graph.inputs, *graph.initializers.values()):
-            _widen_value(ir, value)
+            widen.value(value)
     for function in model.functions.values():
         for value in function.inputs:
-            _widen_value(ir, value)
+            widen.value(value)
     for container in (model.graph, *model.functions.values()):
         for node in ir.traversal.RecursiveGraphIterator(container):
-            _widen_node(ir, node)
+            widen.node(node)
     with TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
         ir.save(model, copy, external_data=f"{path.name}.data")
         yield copy
 
 
-def _widen_node(ir: Any, node: Any) -> None:
-    for value in node.outputs:
-        _widen_value(ir, value)
-    for name, attribute in list(node.attributes.items()):
-        if attribute.type == ir.AttributeType.TENSOR:
-            node.attributes[name] = ir.AttrTensor(name, _widened(ir, attribute.value))
-        elif name in _TYPED_ATTRIBUTES and _is_half(ir, attribute.value):
-            node.attributes[name] = ir.AttrInt64(name, ir.DataType.FLOAT.value)
+class _Widening:
+    """Writes float32 where a model has half precision.
+
+    Args:
+        ir: the package `onnx_ir`.
+        model: what is changed.
+    """
+
+    def __init__(self, ir: Any, model: Any) -> None:
+        self._ir = ir
+        self._half = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+        values = (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values())
+        kinds = sorted({value.dtype for value in values if value.dtype in self._half})
+        self._ends = [end for kind in kinds for end in _ends(kind.numpy())]
+
+    def node(self, node: Any) -> None:
+        """Change the types of a node's results, and of what it makes."""
+        for value in node.outputs:
+            self.value(value)
+        for name, attribute in list(node.attributes.items()):
+            if attribute.type == self._ir.AttributeType.TENSOR:
+                node.attributes[name] = self._ir.AttrTensor(name, self._tensor(attribute.value))
+            elif name in _TYPED_ATTRIBUTES and attribute.value in self._half:
+                node.attributes[name] = self._ir.AttrInt64(name, self._ir.DataType.FLOAT.value)
+
+    def value(self, value: Any) -> None:
+        """Change the type of a value, and its numbers where they are known."""
+        if value.dtype in self._half:
+            value.dtype = self._ir.DataType.FLOAT
+        if value.const_value is not None:
+            value.const_value = self._tensor(value.const_value)
+
+    def _tensor(self, tensor: Any) -> Any:
+        # A number of float32 may be the mask's, before it is cast.
+        if tensor.dtype not in (*self._half, self._ir.DataType.FLOAT):
+            return tensor
+        # A weight is read when it is written, so that they are not all in memory twice.
+        return self._ir.LazyTensor(
+            lambda: self._ir.Tensor(self._numbers(tensor.numpy())),
+            dtype=self._ir.DataType.FLOAT,
+            shape=tensor.shape,
+            name=tensor.name,
+        )
+
+    def _numbers(self, array: Any) -> Any:
+        made = array.astype("float32")
+        for end, wide in self._ends:
+            made[made == end] = wide
+        return made
 
 
-def _widen_value(ir: Any, value: Any) -> None:
-    if _is_half(ir, value.dtype):
-        value.dtype = ir.DataType.FLOAT
-    if value.const_value is not None:
-        value.const_value = _widened(ir, value.const_value)
+def _ends(dtype: Any) -> list[tuple[float, float]]:
+    """Return the smallest and the largest number of a type, each with that of float32."""
+    import ml_dtypes
+    import numpy as np
 
-
-def _widened(ir: Any, tensor: Any) -> Any:
-    if not _is_half(ir, tensor.dtype):
-        return tensor
-    # A weight is read when it is written, so that they are not all in memory twice.
-    return ir.LazyTensor(
-        lambda: ir.Tensor(tensor.numpy().astype("float32")),
-        dtype=ir.DataType.FLOAT,
-        shape=tensor.shape,
-        name=tensor.name,
-    )
-
-
-def _is_half(ir: Any, kind: Any) -> bool:
-    return kind in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+    own, wide = ml_dtypes.finfo(dtype), np.finfo(np.float32)
+    return [(float(own.min), float(wide.min)), (float(own.max), float(wide.max))]
