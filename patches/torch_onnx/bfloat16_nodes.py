@@ -4,7 +4,9 @@ Symptom: the export of a model in bfloat16 succeeds, and ONNX Runtime cannot loa
 input parameter (linear_4) of operator (TopK) in node (node_topk__1) is invalid` (gpt-oss), and before opset 22 the same
 of `Conv`, `Sin`, `Softplus` and some 60 others. On a GPU: `Provider type for ReduceMax node ... is not set`.
 Cause: operators are translated whatever the type is, and many do not know bfloat16: `TopK` before opset 24,
-convolutions, pooling and most functions of one number before 22. For others ONNX Runtime has no kernel of it.
+convolutions, pooling and most functions of one number before 22. For others ONNX Runtime has no kernel of it, and on
+a CPU none that sums up what it scatters in float16 (`index_add` of DBRX: `MLFloat16 data type is not supported with
+ScatterND opset 16 when reduction is 'add'`).
 What is done: where ONNX' own definition of an operator lacks bfloat16, or ONNX Runtime a kernel, the node computes in
 float32 between two casts.
 No number is lost by the first, and the second rounds once, as the operator itself would.

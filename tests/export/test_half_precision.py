@@ -109,3 +109,19 @@ def test_the_mask_of_a_copy_leaves_nothing_of_a_score_as_that_of_the_model_does(
         calls.append({"scores": 4 * torch.randn(rows, 4, dtype=torch.float16), "is_text": is_text})
     result = export(MaskedScores().eval(), calls, tmp_path / "model.onnx")
     assert result.discrepancies is not None and result.discrepancies.success, str(result)
+
+
+class ScatteredSum(torch.nn.Module):
+    """Rows that are added where an index says, several of them to one place."""
+
+    def forward(self, rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(rows).index_add(0, index, rows * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_what_is_scattered_in_half_precision_is_summed_up_in_float32(dtype: torch.dtype, tmp_path: Path) -> None:
+    calls = [
+        {"rows": torch.randn(rows, 4, dtype=dtype), "index": torch.arange(rows) % (rows - 1)} for rows in (5, 7, 9)
+    ]
+    result = export(ScatteredSum().eval(), calls, tmp_path / "model.onnx")
+    assert result.discrepancies is not None and result.discrepancies.success, str(result)
