@@ -16,9 +16,8 @@ _WITHOUT_KERNEL = {
     "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare", "Resize", "Round",
     "Selu", "Sin", "Softplus", "Softsign", "SpaceToDepth", "ThresholdedRelu", "TopK",
 }  # fmt: skip
-"""Operators that ONNX Runtime has no kernel of bfloat16 for, on a CPU or by CUDA: its table of kernels, 1.32
+"""Operators that ONNX Runtime has no kernel of bfloat16 for, on a CPU or by CUDA, by its table of kernels
 (https://github.com/microsoft/onnxruntime/blob/main/docs/OperatorKernels.md). Seen with 1.31.1: `ReduceMax`."""
-
 
 _SCATTER = ("ScatterElements", "ScatterND")
 
@@ -35,7 +34,7 @@ def widen_nodes(model: ir.Model) -> None:
 
 
 def _infer_types(node: ir.Node, opset: int) -> None:
-    """Give outputs without a type, such as those of a function that was put in place, that of the inputs they follow."""
+    """Give outputs without a type, such as those of a function that was put in place, that of their inputs."""
     if not onnx.defs.has(node.op_type, opset, "") or all(value.dtype is not None for value in node.outputs):
         return
     schema = onnx.defs.get_schema(node.op_type, opset, "")
