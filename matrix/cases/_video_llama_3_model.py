@@ -41,10 +41,3 @@ def make_video_llama_3() -> VideoLlama3Decoder:
         video_token_id=126,
     )
     return VideoLlama3Decoder(VideoLlama3ForConditionalGeneration(config))
-
-
-def exists() -> bool:
-    """Say whether the installed transformers has it, in the form that is mended."""
-    import transformers
-
-    return tuple(map(int, transformers.__version__.split(".")[:2])) >= (5, 24)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._case import COMPARE_END_TO_END, EXPORT_END_TO_END, Case, call
+from ._case import COMPARE_END_TO_END, EXPORT_END_TO_END, Case, call, has_model
 
 _MODELS = "_multimodal_models"
 COMPARE = call("_conversations:compare_media")
@@ -35,7 +35,7 @@ def _of_one_size(name: str, title: str) -> Case:
         f"{name}_export",
         f"{title} with images of one size, by `export`",
         call("_zoo_models:make_zoo_model", name),
-        call("_video_llama_3_model:exists"),
+        has_model(name),
         compare=COMPARE_END_TO_END,
         write=EXPORT_END_TO_END,
     )
@@ -73,7 +73,7 @@ CASES = (
         "video_llama_3_export",
         "VideoLLaMA 3 with images of one size, by `export`",
         call("_video_llama_3_model:make_video_llama_3"),
-        call("_video_llama_3_model:exists"),
+        has_model("video_llama_3"),
         compare=COMPARE_END_TO_END,
         write=EXPORT_END_TO_END,
     ),

@@ -17,17 +17,16 @@ from exportcompat.registry import PatchingSpec
 def patch_from_torchlib(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `ONNXRegistry.from_torchlib` know `scatter` with a source."""
 
-    def from_torchlib(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    from ._operator_table import with_function
+
+    def find() -> tuple[Any, Any]:
         import torch
 
         from ._scatter_source import scatter
 
-        registry, operator = original(cls, *args, **kwargs), torch.ops.aten.scatter.src
-        if not registry.is_registered(operator):
-            registry.register_op(operator, scatter)
-        return registry
+        return torch.ops.aten.scatter.src, scatter
 
-    return from_torchlib
+    return with_function(original, find)
 
 
 SPECS = (

@@ -343,11 +343,12 @@ class InputObserver:
             MissingExtraError: onnxruntime is not installed, or, for a bar, tqdm.
         """
         # What cannot be observed is said before a file is loaded.
-        self._observed(self._batch)
+        observed = self._observed(self._batch)
         with _saved(onnx_model) as path, telling(progress_bar) as tell:
-            file = open_file(path, provider)
-            seen = self._within(windows_of(file.metadata))
-            observed = seen._observed(self._batch)
+            file, seen = open_file(path, provider), self
+            if (windows := windows_of(file.metadata)) != self._windows:
+                seen = self._within(windows)
+                observed = seen._observed(self._batch)
             wide = seen._in_float32() if file.half else None
             if wide is None:
                 return replay(observed, file, tolerance, names or {}, tell, contract)
