@@ -68,7 +68,8 @@ def _widen(graph: Any, node: ir.Node, opset: int) -> None:
     before, inputs = [], list(node.inputs)
     for index, value in enumerate(inputs):
         if value is not None and _is_narrow(value, types) and _at(takes, index):
-            before.append(cast(value, ir.DataType.FLOAT))
+            # Several nodes may take a value, and each has a cast of its own.
+            before.append(cast(value, ir.DataType.FLOAT, f"{node.outputs[0].name}_input_{index}"))
             inputs[index] = before[-1].outputs[0]
     if not before:
         return

@@ -60,12 +60,15 @@ def test_nodes_without_a_kernel_of_bfloat16_compute_in_float32_between_values_wi
         soft = Softplus(x)
         double = Mul(soft, soft)
         is_large = Greater(double, x)
-        chosen = Where(is_large, double, soft)
+        is_small = Less(double, x)
+        is_other = Or(is_large, is_small)
+        chosen = Where(is_other, double, soft)
         axes = Constant<value_ints = [1]>()
         y = ReduceMax(chosen, axes)
     }"""
     model = ir.from_proto(onnx.parser.parse_model(text))
     widen_nodes(model)
+    onnx.checker.check_model(ir.to_proto(model))
     made = onnx.shape_inference.infer_shapes(ir.to_proto(model), check_type=True, strict_mode=True)
     kinds = {item.name: item.type.tensor_type.elem_type for item in [*made.graph.value_info, *made.graph.input]}
     taken = {
