@@ -1,8 +1,9 @@
-"""`int` and `len` for the modules of a model while it is captured: a size stays a size."""
+"""`int`, `len` and `math.sqrt` for the modules of a model while it is captured: a size stays a size."""
 
 import builtins
 import functools
 import inspect
+import math
 import re
 import sys
 import threading
@@ -12,7 +13,11 @@ from types import ModuleType
 from typing import Any
 
 _LIBRARIES = ("torch", "numpy", "builtins", "typing", "collections", "functools", "exportcompat")
-_CALLS = {"int": re.compile(r"\bint\("), "len": re.compile(r"(?<!\.)\blen\(")}
+_CALLS = {
+    "int": re.compile(r"\bint\("),
+    "len": re.compile(r"(?<!\.)\blen\("),
+    "math": re.compile(r"\bmath\.sqrt\("),
+}
 """What a module calls that is replaced in it, by name."""
 
 _AS_A_TYPE = re.compile(
@@ -56,7 +61,24 @@ def length(items: Any) -> Any:
     return size if isinstance(size, torch.SymInt) else builtins.len(items)
 
 
-_OURS: dict[str, Any] = {"int": Whole, "len": length}
+class _Math:
+    """Stands for the module `math`, whose `sqrt` makes a number of a size."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(math, name)
+
+    @staticmethod
+    def sqrt(number: Any) -> Any:
+        """Return the square root, symbolic for a size."""
+        import torch
+
+        is_symbolic = isinstance(number, (torch.SymInt, torch.SymFloat))
+        return torch.sym_float(number) ** 0.5 if is_symbolic else math.sqrt(number)
+
+
+_OURS: dict[str, Any] = {"int": Whole, "len": length, "math": _Math()}
+_BEFORE: dict[str, Any] = {"math": math}
+"""What a module has by that name; `int` and `len` are in no module."""
 _LOCK = threading.Lock()
 _USERS: dict[tuple[str, str], int] = {}
 """How many captures need something replaced, by the name of a module and the name in it."""
@@ -79,7 +101,14 @@ def keeping_sizes(model: Any) -> Iterator[None]:
                 key = (module.__name__, name)
                 _USERS[key] -= 1
                 if not _USERS[key] and vars(module).get(name) is _OURS[name]:
-                    del vars(module)[name]
+                    _put_back(module, name)
+
+
+def _put_back(module: ModuleType, name: str) -> None:
+    if name in _BEFORE:
+        vars(module)[name] = _BEFORE[name]
+    else:
+        del vars(module)[name]
 
 
 def _modules_of(model: Any) -> list[ModuleType]:
@@ -92,7 +121,9 @@ def _modules_of(model: Any) -> list[ModuleType]:
 
 def _is_place(module: ModuleType, name: str) -> bool:
     """Say whether a module calls what is replaced, has no other of that name, and does not look at it as a type."""
-    return vars(module).get(name, _OURS[name]) is _OURS[name] and _calls(getattr(module, "__file__", None) or "", name)
+    found = vars(module).get(name, None if name in _BEFORE else _OURS[name])
+    is_own = found is _OURS[name] or (name in _BEFORE and found is _BEFORE[name])
+    return is_own and _calls(getattr(module, "__file__", None) or "", name)
 
 
 # A capture asks for dozens of files, and their texts do not change.

@@ -3,11 +3,11 @@
 Symptom: a map of `int(height * patch)` that always has the sample's size; MobileNetV2 is right at the sample's height
 and width alone. In a scope or out of it there is no error, since torch tries another capture, or fixes the axis.
 Cause: `int` of a symbolic size is the size of the sample: Python lets `__int__` return nothing else.
-`len(tensor)` is the same.
+`len(tensor)` is the same, and so is `math.sqrt(size)`, by which a map has the side of a square (CLIPSeg).
 What is done: while a graph is captured, `int` in the modules of the model's classes, and of the functions that they
 use, gives a symbolic size back as it is, and the whole part of a symbolic fraction; `len` gives the size of the first
-axis of a tensor. A module that looks at `int` as a type (`dtype=int`, `type(x) is int`) keeps its own; there the answer
-is found, and said.
+axis of a tensor, and `math.sqrt` the root of a size. A module that looks at `int` as a type (`dtype=int`, `type(x) is
+int`) keeps its own; there the answer is found, and said.
 Can go: when torch exports `int` of a size.
 """
 

@@ -1,6 +1,7 @@
 """What a model asks of a dynamic size is mended or said, and what makes no difference is not said."""
 
 import json
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -49,6 +50,10 @@ def beyond(self: Any, x: Any) -> Any:
 
 def chosen(self: Any, x: Any) -> Any:
     return x * (2.0 if x.shape[1] > 20 else 3.0)
+
+
+def squared(self: Any, x: Any) -> Any:
+    return x[:, : int(math.sqrt(x.shape[1]))] * math.pi
 
 
 def looped(self: Any, x: Any) -> Any:
@@ -188,7 +193,7 @@ def test_torch_is_afterwards_as_it_was(tmp_path: Path) -> None:
     assert "int" not in globals()
 
 
-@pytest.mark.parametrize("body", [strided, counted], ids=["int", "len"])
+@pytest.mark.parametrize("body", [strided, counted, squared], ids=["int", "len", "sqrt"])
 def test_a_size_that_is_made_a_number_stays_a_size(body: Callable[[Any, Any], Any], tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     report = write(body, path, on_assumption="error")
@@ -197,6 +202,7 @@ def test_a_size_that_is_made_a_number_stays_a_size(body: Callable[[Any, Any], An
         x = torch.randn(shape)
         assert torch.equal(run(path, x), body(None, x))
     assert not {"int", "len"} & globals().keys()
+    assert isinstance(globals()["math"], type(json))
 
 
 class Repeating(nn.Module):  # type: ignore[misc,unused-ignore]
