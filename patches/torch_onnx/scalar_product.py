@@ -1,10 +1,10 @@
 """A product of a tensor and a number has no graph: `mul.Scalar` has no function in ONNX.
 
-Symptom: `No ONNX function found for <OpOverload(op='aten.mul', overload='Scalar')>` for dynamic NTK, with torch 2.13 and
-the onnxscript of its time.
+Symptom: `No ONNX function found for <OpOverload(op='aten.mul', overload='Scalar')>` for dynamic NTK, with torch 2.13
+and the onnxscript of its time.
 Cause: to onnxscript 0.7.1 the table of functions has `mul` of two tensors alone.
-What is done: the function is added to the table. A product of integers and a fraction, which torch makes floats, is left
-to fail.
+What is done: the function is added to the table. A product of integers and a fraction, which torch makes floats, is
+left to fail.
 Can go: with onnxscript 0.7.1; 0.7.2 has it.
 """
 

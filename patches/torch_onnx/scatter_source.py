@@ -16,7 +16,6 @@ from exportcompat.registry import PatchingSpec
 
 def patch_from_torchlib(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `ONNXRegistry.from_torchlib` know `scatter` with a source."""
-
     from ._operator_table import with_function
 
     def find() -> tuple[Any, Any]:
