@@ -128,3 +128,14 @@ def test_what_is_scattered_in_half_precision_is_summed_up_in_float32(dtype: torc
     ]
     result = export(ScatteredSum().eval(), calls, tmp_path / "model.onnx")
     assert result.discrepancies is not None and result.discrepancies.success, str(result)
+
+
+def test_what_a_file_in_half_precision_gives_for_padding_does_not_count() -> None:
+    from exportcompat._verification._half_precision import _of_text
+
+    mask = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+    logits, keys = torch.arange(2 * 3 * 5.0).reshape(2, 3, 5), torch.arange(2 * 2 * 4 * 3.0).reshape(2, 2, 4, 3)
+    assert torch.equal(_of_text(logits, mask), torch.cat([logits[0, 1:], logits[1]]))
+    assert torch.equal(_of_text(keys, mask), torch.cat([keys[0, :, 2:].transpose(0, 1), keys[1].transpose(0, 1)]))
+    assert _of_text(logits, None) is logits and _of_text(logits[0], mask).shape == logits[0].shape
+    assert _of_text(logits, torch.ones(3, 4)) is logits

@@ -64,7 +64,7 @@ class HalfPrecisionFile:
         """
         results = self._wide.run(feeds)
         if self._own:
-            self._look(self._own.run(feeds), results)
+            self._look(self._own.run(feeds), results, feeds.get("attention_mask"))
         return results
 
     def as_it_is(self) -> tuple[list[Discrepancy], list[str]]:
@@ -83,11 +83,11 @@ class HalfPrecisionFile:
         """What the copy may be off, since numbers that stand in the file, such as factors, were rounded."""
         return WIDENED[self.half]
 
-    def _look(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    def _look(self, found: Mapping[str, Any], wanted: Mapping[str, Any], mask: Any) -> None:
         self._seen.calls += 1
         floats = {name: tensor for name, tensor in wanted.items() if tensor.is_floating_point() and tensor.numel()}
         for name, tensor in floats.items():
-            if fault := self._fault(name, found[name].float(), tensor):
+            if fault := self._fault(name, _of_text(found[name].float(), mask), _of_text(tensor, mask)):
                 self._seen.faults.append(fault)
                 return
 
@@ -106,3 +106,21 @@ class HalfPrecisionFile:
         if float(apart.median()) <= allowed(wanted[numbers].to(self._dtype)):
             return ""
         return f"most elements of {name!r} are off from the copy in float32"
+
+
+def _of_text(tensor: Any, mask: Any) -> Any:
+    """Return what a decoder gives for tokens that are no padding, as rows; whatever else as it is.
+
+    A token of padding may attend to nothing. What it gives then depends on how much of the scores the smallest number
+    of the type leaves, which differs between types and runtimes, and means nothing.
+
+    Args:
+        tensor: `(batch, new tokens, ...)`, or keys or values, `(batch, heads, tokens, channels)`.
+        mask: `(batch, tokens)`, or None.
+    """
+    if mask is None or mask.dim() != 2 or tensor.dim() < 3 or tensor.shape[0] != mask.shape[0]:
+        return tensor
+    is_text, tokens = mask.bool(), mask.shape[1]
+    if tensor.dim() == 4 and tensor.shape[2] == tokens:
+        return tensor.transpose(1, 2)[is_text]
+    return tensor[is_text[:, tokens - tensor.shape[1] :]] if tensor.shape[1] <= tokens else tensor
