@@ -7,7 +7,7 @@ import pytest
 from packaging.version import Version
 
 from exportcompat._exporter import _opset, _steps
-from exportcompat._serving import share_heads
+from exportcompat._serving._grouped_heads import share_heads
 
 TAKEN = {"torch": "2.13.0", "onnx": "1.19.0", "onnxscript": "0.7.2", "onnxruntime": "1.23.1"}
 

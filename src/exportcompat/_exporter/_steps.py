@@ -12,7 +12,7 @@ from typing import Any
 
 from exportcompat._extras import require
 from exportcompat._observer import InputObserver, Inputs, Tell, takes_more_rows
-from exportcompat._serving import Served, share_heads
+from exportcompat._serving import Served, make_lean
 from exportcompat._verification import Discrepancies, Discrepancy
 from exportcompat.registry import ExportCompatError, PatchReport
 
@@ -137,8 +137,8 @@ def program(
         if reason is None:
             raise
         raise reason from error
-    share_heads(made.model)
     name_axes(made, observer.axes())
+    make_lean(made.model)
     return made, names[0]
 
 

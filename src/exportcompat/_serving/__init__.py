@@ -1,6 +1,6 @@
-"""What makes a right graph fast: heads that are shared, files that are derived for one runtime, smaller weights."""
+"""What makes a right graph fast: what it does not need, files that are derived for one runtime, smaller weights."""
 
-from ._grouped_heads import share_heads
+from ._lean import make_lean
 from ._serve import Served, serve
 from ._targets import find_target
 from ._weights import Weights, check_weights
@@ -10,6 +10,6 @@ __all__ = [
     "Weights",
     "check_weights",
     "find_target",
+    "make_lean",
     "serve",
-    "share_heads",
 ]

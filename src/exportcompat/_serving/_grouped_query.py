@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._graph import Writer, depends, is_swap, producer, replace, size
+from ._growing_attention import grow_within
 
 MICROSOFT = "com.microsoft"
 _HEADS_OF = 8
@@ -44,6 +45,8 @@ def group_queries(model: Any) -> int:
     """
     from onnx_ir.passes.common import CommonSubexpressionEliminationPass, RemoveUnusedNodesPass
 
+    # A file that was written before has its caches grow in front of the operator.
+    grow_within(model)
     found = [item for node in list(model.graph) if (item := _read(node)) is not None]
     for item in found:
         _fuse(model.graph, item)
@@ -55,31 +58,31 @@ def group_queries(model: Any) -> int:
 
 
 def _read(node: Any) -> _Attention | None:
-    if node.op_type != "Attention" or node.domain or len(node.inputs) != 4 or node.inputs[3] is None:
+    found = _with_past(node)
+    if found is None:
         return None
-    query, *states, mask = node.inputs
-    keys, values = (_grown(state) for state in states)
-    if keys is None or values is None or len(mask.shape or ()) != 4:
-        return None
-    (past_key, key), (past_value, value) = keys, values
+    query, new, past, present, mask = found
+    key, value = new
     alike = query.shape is not None and str(query.shape[2]) == str(key.shape[2]) == str(value.shape[2])
     channels = size(query, 3)
     if not alike or channels is None or channels % _HEADS_OF or {size(key, 3), size(value, 3)} != {channels}:
         return None
     heads, kv_heads = size(query, 1), size(key, 1)
-    if heads is None or kv_heads is None or kv_heads != size(value, 1) or depends(mask, states):
+    if heads is None or kv_heads is None or kv_heads != size(value, 1) or depends(mask, present):
         return None
-    return _Attention(node, query, (key, value), (past_key, past_value), (states[0], states[1]), mask)
+    return _Attention(node, query, new, past, present, mask)
 
 
-def _grown(present: Any) -> tuple[Any, Any] | None:
-    """Return past and new of a cache that is an output, and that attention alone reads."""
-    concat = producer(present, "Concat")
-    if concat is None or len(concat.inputs) != 2 or concat.attributes["axis"].value not in (2, -2):
+def _with_past(node: Any) -> tuple[Any, ...] | None:
+    """Return query, new, past and present keys and values, and the mask of an attention that `grow_within` made."""
+    if node.op_type != "Attention" or node.domain or len(node.inputs) != 6 or len(node.outputs) != 3:
         return None
-    past, new = concat.inputs
-    is_cache = past.is_graph_input() and present.is_graph_output() and len(present.uses()) == 1
-    return (past, new) if is_cache and new.shape is not None and len(new.shape) == 4 else None
+    query, key, value, mask, *past = node.inputs
+    present = node.outputs[1:]
+    ranks = {len(item.shape) if item is not None and item.shape is not None else None for item in node.inputs}
+    is_cache = all(item.is_graph_output() and not item.uses() for item in present)
+    is_input = all(item is not None and item.is_graph_input() for item in past)
+    return (query, (key, value), tuple(past), tuple(present), mask) if ranks == {4} and is_cache and is_input else None
 
 
 def _fuse(graph: Any, item: _Attention) -> None:

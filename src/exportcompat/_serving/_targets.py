@@ -10,6 +10,8 @@ from exportcompat.registry import ExportCompatError
 
 from ._grouped_query import group_queries
 from ._last_logits import keep_last
+from ._no_padding import attend_without_masks
+from ._skip_norms import join_sums_with_norms
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,25 @@ class Target:
     derivations: tuple[Derivation, ...]
 
 
+def _with_own_norms(change: Callable[[Any], int]) -> Callable[[Any], int]:
+    """Return a change that, where it has a place, takes ONNX Runtime's operators for norms, too."""
+
+    def both(model: Any) -> int:
+        done = change(model)
+        return done + join_sums_with_norms(model) if done else 0
+
+    return both
+
+
 _LAST_LOGITS = Derivation("last-logits", keep_last, Contract(last_logits=True))
-_GROUPED_QUERY = Derivation("grouped-query", group_queries, Contract(chunk_batch=1))
+_GROUPED_QUERY = Derivation("grouped-query", _with_own_norms(group_queries), Contract(chunk_batch=1))
+_NO_PADDING = Derivation("no-padding", _with_own_norms(attend_without_masks), Contract(chunk_batch=1, padding=False))
+"""On a CPU alone: a GPU does not refuse the lookup that keeps calls with padding out."""
 
 TARGETS = {
     item.name: item
     for item in (
-        Target("cpu", "CPUExecutionProvider", (_LAST_LOGITS, _GROUPED_QUERY)),
+        Target("cpu", "CPUExecutionProvider", (_LAST_LOGITS, _GROUPED_QUERY, _NO_PADDING)),
         Target("cuda", "CUDAExecutionProvider", (_LAST_LOGITS, _GROUPED_QUERY)),
         Target("webgpu", "WebGpuExecutionProvider", (_LAST_LOGITS, _GROUPED_QUERY)),
     )

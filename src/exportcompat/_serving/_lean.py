@@ -1,0 +1,21 @@
+"""What an exported graph does not need is taken from it; it stays right for every call."""
+
+from typing import Any
+
+from ._grouped_heads import share_heads
+from ._growing_attention import grow_within
+from ._mask_lookups import read_masks_directly
+
+
+def make_lean(model: Any) -> None:
+    """Take from a graph what is not the work of the model.
+
+    Args:
+        model: an `onnx_ir.Model` whose axes have their names; it is changed.
+    """
+    from onnx_ir.passes.common import CommonSubexpressionEliminationPass
+
+    share_heads(model)
+    grow_within(model)
+    read_masks_directly(model)
+    CommonSubexpressionEliminationPass()(model)
