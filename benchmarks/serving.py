@@ -149,7 +149,7 @@ def run(name: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any
 def _loaded(files: Mapping[str, Files]) -> dict[str, Prepare]:
     """Load all files, and once more the other way round: what is loaded first is up to a sixth slower for it."""
     first = {peer: onnx(made) for peer, made in files.items()}
-    second = {peer: onnx(files[peer]) for peer in reversed(files)}
+    second = {peer: onnx(files[peer]) for peer in list(files)[::-1]}
     return {peer: _twice(prepare, second[peer]) for peer, prepare in first.items()}
 
 

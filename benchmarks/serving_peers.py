@@ -59,7 +59,7 @@ def _feed(item: Any, load: Workload, session: Any) -> Any:
     if "mask" in item.name:
         return np.ones((1, load.past + load.new), kind)
     if "position" in item.name:
-        places = np.arange(load.past, load.past + load.new, dtype=kind)
+        places: Any = np.arange(load.past, load.past + load.new, dtype=kind)
         return places if len(item.shape) == 1 else places[None]
     return np.zeros((1, load.new), kind) if "type" in item.name else tokens(load.new).numpy().astype(kind)
 

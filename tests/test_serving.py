@@ -7,7 +7,11 @@ import pytest
 from exportcompat import ExportCompatError
 from exportcompat._serving import check_weights, find_target
 from exportcompat._serving._grouped_query import group_queries
+from exportcompat._serving._growing_attention import grow_within
+from exportcompat._serving._idle_reshapes import drop_idle_reshapes
 from exportcompat._serving._last_logits import keep_last
+from exportcompat._serving._mask_lookups import read_masks_directly
+from exportcompat._serving._skip_norms import join_sums_with_norms
 from exportcompat._serving._timing import Ratio, is_faster
 from exportcompat._verification import Contract, contract_of
 
@@ -119,6 +123,88 @@ def test_attention_on_a_growing_cache_becomes_one_operator() -> None:
     operators = [node.op_type for node in model.graph]
     assert "GroupQueryAttention" in operators and not {"Transpose", "Concat", "Attention"} & set(operators)
     assert [value.name for value in model.graph.outputs] == ["y", "key", "value"]
+
+
+def test_attention_grows_by_itself() -> None:
+    model = attention()
+    assert grow_within(model) == 1
+    assert not [node for node in model.graph if node.op_type == "Concat"]
+    (node,) = [node for node in model.graph if node.op_type == "Attention"]
+    assert [value.name for value in node.inputs] == ["q2", "k2", "v2", "mask", "past_key", "past_value"]
+    assert [value.name for value in model.graph.outputs] == ["y", "key", "value"]
+    # Keys that another attention reads, too, are made before.
+    assert grow_within(attention(past="k2")) == 0
+
+
+def lookup(start: str = "0", columns: str = "t") -> Any:
+    return graph(f"""<ir_version: 10, opset_import: ["" : 23]>
+agraph (int64[b, t] mask, int64 rows, int64 columns) => (bool[b, 1, 1, t] padding, bool[b, 1, 1, 1] is_any)
+  <int64 zero = {{{start}}}, int64 one = {{1}}, int64[1] last = {{-1}}, int64[3] row_axes = {{1, 2, 3}},
+   int64[3] column_axes = {{0, 1, 2}}, int64[b] r, int64[{columns}] c, int64[b, 1, 1, 1] r4,
+   int64[1, 1, 1, {columns}] c4,
+   int64[b, 1, 1, t] table, bool[b, t] kept, int64[b, 1, 1, t] wide, int64[b, 1, 1, 1] most>
+{{
+  kept = Cast<to = 9>(mask)
+  r = Range(zero, rows, one)
+  r4 = Unsqueeze(r, row_axes)
+  c = Range(zero, columns, one)
+  c4 = Unsqueeze(c, column_axes)
+  table = Max(r4, c4)
+  shape = Shape(table)
+  r5 = Expand(r4, shape)
+  c5 = Expand(c4, shape)
+  r6 = Unsqueeze(r5, last)
+  c6 = Unsqueeze(c5, last)
+  pairs = Concat<axis = -1>(r6, c6)
+  padding = GatherND(kept, pairs)
+  wide = Cast<to = 7>(padding)
+  most = ReduceMax<keepdims = 1>(wide, last)
+  is_any = Cast<to = 9>(most)
+}}""")
+
+
+def test_padding_is_read_as_it_is_and_truth_values_are_bytes() -> None:
+    model = lookup()
+    assert read_masks_directly(model) == 2
+    assert [node.op_type for node in model.graph] == ["Cast", "Unsqueeze", "Cast", "ReduceMax", "Cast"]
+    assert [node.attributes["to"].value for node in model.graph if node.op_type == "Cast"] == [9, 2, 9]
+    assert [value.name for value in model.graph.outputs] == ["padding", "is_any"]
+
+
+@pytest.mark.parametrize("table", [{"start": "1"}, {"columns": "s"}])
+def test_a_lookup_of_other_places_stays(table: dict[str, str]) -> None:
+    assert read_masks_directly(lookup(**table)) == 1
+
+
+def test_a_reshape_that_changes_nothing_goes() -> None:
+    model = graph("""<ir_version: 10, opset_import: ["" : 23]>
+agraph (float[b, s, 4] x, int64[3] shape, int64[2] other) => (float[b, s, 4] y, float[r, 4] z)
+  <float[b, s, 4] same, float[r, 4] flat> {
+  same = Reshape(x, shape)
+  y = Tanh(same)
+  flat = Reshape(x, other)
+  z = Tanh(flat)
+}""")
+    assert drop_idle_reshapes(model) == 1
+    assert [node.op_type for node in model.graph] == ["Tanh", "Reshape", "Tanh"]
+
+
+def normed(axis: int = -1, shape: str = "b, s, 4") -> Any:
+    return graph(f"""<ir_version: 10, opset_import: ["" : 23]>
+agraph (float[b, s, 4] x, float[{shape}] y) => (float[b, s, 4] z, float[b, s, 4] more)
+  <float[4] weight = {{1, 1, 1, 1}}, float[b, s, 4] total, float[b, s, 4] norm> {{
+  total = Add(x, y)
+  norm = RMSNormalization<axis = {axis}, epsilon = 0.001>(total, weight)
+  z = Tanh(norm)
+  more = Add(total, y)
+}}""")
+
+
+def test_a_sum_and_its_norm_become_one_operator() -> None:
+    model = normed()
+    assert join_sums_with_norms(model) == 1
+    assert [node.op_type for node in model.graph] == ["SkipSimplifiedLayerNormalization", "Tanh", "Add"]
+    assert [join_sums_with_norms(item) for item in (normed(axis=1), normed(shape="1, 1, 4"))] == [0, 0]
 
 
 @pytest.mark.parametrize("model", [{"past": "k2"}, {"mask": "bool[s, t] mask"}])

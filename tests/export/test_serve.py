@@ -45,10 +45,10 @@ def test_what_is_right_and_faster_is_written_with_its_contract(
     made = serve(path, observer, "cpu", weights="int4")
     assert made.path == path.with_name("model_cpu.onnx") and made.discrepancies is not None and made.loss is not None
     grouped = default_opset() == 23
-    assert [item.kept for item in made.attempts] == [True, grouped]
-    # Without the schedules of several sequences that go on with a chunk.
-    assert made.discrepancies.success and 100 < len(made.discrepancies) <= 191
-    assert made.contract == Contract(chunk_batch=1 if grouped else None, last_logits=True)
+    assert [item.kept for item in made.attempts] == [True, grouped, grouped]
+    # Without the schedules of several sequences that go on with a chunk, and those with padding.
+    assert made.discrepancies.success and 80 < len(made.discrepancies) <= 191
+    assert made.contract == Contract(chunk_batch=1 if grouped else None, last_logits=True, padding=not grouped)
     facts = OnnxFile(made.path).metadata
     assert json.loads(facts["exportcompat.contract"])["last_logits"]
     loss = json.loads(facts["exportcompat.weights"])
@@ -66,6 +66,27 @@ def test_what_is_wrong_or_no_faster_is_not_written(
     monkeypatch.setattr(_serve, "find_target", lambda *_, **__: Target("cpu", CPU, (wrong,)))
     made = serve(path, observer, "cpu", output=tmp_path / "derived.onnx")
     assert made.path is None and reason in str(made) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(default_opset() != 23, reason="the operator stands for one of opset 23")
+@pytest.mark.parametrize(("name", "windows"), [("llama", {None}), ("gemma3", {8, None})])
+def test_masks_are_left_out_and_padding_is_refused(name: str, windows: set[int | None], tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="the file is run")
+    onnx = pytest.importorskip("onnx", reason="the file is read")
+    path, model = tmp_path / "model.onnx", find_case(name).decoder().model
+    export(model, INPUTS, path, verify=False)
+    made = serve(path, None, "cpu", unverified=True)
+    assert made.path is not None and made.contract == Contract(chunk_batch=1, last_logits=True, padding=False)
+    nodes = onnx.load(made.path).graph.node
+    found = [node for node in nodes if node.op_type == "GroupQueryAttention"]
+    given = [{item.name: item.i for item in node.attribute} for node in found]
+    assert {item.get("local_window_size") for item in given} == windows
+    assert not {"Attention", "Where", "LessOrEqual"} & {node.op_type for node in nodes}
+    file = OnnxFile(made.path)
+    padded = {"attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1, 1]]), "position_ids": torch.arange(7)[None]}
+    empty = {name: torch.zeros(1, size[1], 0, size[3]) for name, size in file.inputs.items() if len(size) == 4}
+    with pytest.raises(runtime.capi.onnxruntime_pybind11_state.InvalidArgument, match="indices element out of data"):
+        file.run({"input_ids": TOKENS, **padded, **empty})
 
 
 def negated(model: Any) -> int:

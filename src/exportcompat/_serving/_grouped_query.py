@@ -133,13 +133,12 @@ def _merged(writer: Writer, value: Any) -> Any:
     import numpy as np
 
     rotation = producer(value, "RotaryEmbedding")
-    if rotation is not None and is_swap(producer(rotation.inputs[0], "Transpose")):
+    if rotation is not None and _swap_of(rotation.inputs[0]) is not None:
         inner = _merged(writer, rotation.inputs[0])
         attributes = {name: item.value for name, item in rotation.attributes.items()}
         attributes["num_heads"] = size(value, 1)
         return writer.node("RotaryEmbedding", [inner, *rotation.inputs[1:]], inner, attributes=attributes)
-    swap = producer(value, "Transpose")
-    split = swap.inputs[0] if is_swap(swap) else None
+    split = _split(writer, value)
     width = value.shape[1] * value.shape[3]
     reshape = producer(split, "Reshape")
     if reshape is not None and size(reshape.inputs[0], 2, 3) == width:
@@ -149,6 +148,28 @@ def _merged(writer: Writer, value: Any) -> Any:
     made = writer.node("Reshape", [split, writer.constant(np.array([0, 0, width], np.int64))])
     made.dtype = value.dtype
     return made
+
+
+def _split(writer: Writer, value: Any) -> Any:
+    """Return `(batch, sequence, heads, channels)` of what is a transposed one, or the norm of its channels, or None."""
+    swap, norm = _swap_of(value), producer(value, "RMSNormalization")
+    split = None if swap is None else swap.inputs[0]
+    if split is None or norm is None:
+        return split
+    attributes = {name: item.value for name, item in norm.attributes.items()}
+    return writer.node("RMSNormalization", [split, norm.inputs[1]], split, attributes=attributes)
+
+
+def _swap_of(value: Any) -> Any:
+    """Return the node that has exchanged heads and sequence, maybe before a norm of the channels; None for others."""
+    norm = producer(value, "RMSNormalization")
+    if norm is not None:
+        axis = norm.attributes["axis"].value if "axis" in norm.attributes else -1
+        if axis not in (-1, 3) or len(norm.inputs[1].shape or (0, 0)) != 1:
+            return None
+        value = norm.inputs[0]
+    swap = producer(value, "Transpose")
+    return swap if is_swap(swap) else None
 
 
 def _unmerge(graph: Any, item: _Attention, made: Any) -> None:

@@ -25,10 +25,10 @@ def _grown(graph: Any, node: Any) -> bool:
     import onnx_ir as ir
 
     query, keys, values, *rest = node.inputs
-    parts = [_past_and_new(state) for state in (keys, values)]
-    if None in parts or len(rest) != 1 or len(node.outputs) != 1:
+    both = [parts for state in (keys, values) if (parts := _past_and_new(state)) is not None]
+    if len(both) != 2 or len(rest) != 1 or len(node.outputs) != 1:
         return False
-    (past_key, key), (past_value, value) = parts
+    (past_key, key), (past_value, value) = both
     if {size(key, 1)} != {size(item, 1) for item in (past_key, past_value, value)} or size(key, 1) is None:
         return False
     # What is causal begins at the first token where a past is given, and at the last one where it is not.

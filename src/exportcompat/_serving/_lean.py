@@ -4,6 +4,7 @@ from typing import Any
 
 from ._grouped_heads import share_heads
 from ._growing_attention import grow_within
+from ._idle_reshapes import drop_idle_reshapes
 from ._mask_lookups import read_masks_directly
 
 
@@ -16,6 +17,7 @@ def make_lean(model: Any) -> None:
     from onnx_ir.passes.common import CommonSubexpressionEliminationPass
 
     share_heads(model)
+    drop_idle_reshapes(model)
     grow_within(model)
     read_masks_directly(model)
     CommonSubexpressionEliminationPass()(model)

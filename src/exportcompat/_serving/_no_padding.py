@@ -5,9 +5,10 @@ those before it, or the last ones of a window, the operator needs none, and all 
 number is looked up at a place that the attention mask tells, so that ONNX Runtime refuses a call with padding.
 """
 
+from collections.abc import Callable
 from typing import Any
 
-from ._graph import Writer, producer, replace
+from ._graph import Writer, replace
 from ._grouped_query import MICROSOFT, group_queries
 from ._part import Part
 
@@ -52,36 +53,54 @@ def _bias(node: Any) -> Any:
 
 def _window(model: Any, bias: Any) -> int | None:
     """Return how many tokens a mask lets each see, -1 for all before it, and None for any other mask."""
-    import numpy as np
-
-    part = Part(model, [bias], [_MASK])
-    if not part.is_alone():
+    run = _runner(model, bias)
+    if run is None:
         return None
     try:
-        session = part.session()
-        count = int(_seen(part, session, _LONG, 1).sum())
+        count = int(_seen(run, _LONG, 1).sum())
         is_window = count <= _LONG
-        for past, new in (*_CALLS, *([(count, 3)] if is_window else [])):
-            places = np.arange(past + new)
-            behind = places[past:, None] - places[None]
-            if not np.array_equal(_seen(part, session, past, new), (behind >= 0) & (behind < count)):
-                return None
-    except ZeroDivisionError:
-        # A mask of which the sizes are bound to others is no mask of this kind.
+        calls = (*_CALLS, *([(count, 3)] if is_window else []))
+        alike = all((_seen(run, *call) == _wanted(*call, count)).all() for call in calls)
+    except Exception:
+        # A mask of which the sizes are bound to others, or that is no mask at all.
         return None
-    return count if is_window else -1
+    return (count if is_window else -1) if alike else None
 
 
-def _seen(part: Part, session: Any, past: int, new: int) -> Any:
+def _runner(model: Any, value: Any) -> Callable[[int, int], Any] | None:
+    """Return what computes a value for a call without padding; None if it is computed from more than sizes."""
+    import numpy as np
+
+    part = Part(model, value, _MASK)
+    if not part.is_alone():
+        return None
+    session = part.session()
+
+    def run(past: int, new: int) -> Any:
+        given: dict[str, Any] = {_MASK: np.ones((1, past + new), np.int64)}
+        given[_TOKENS] = np.zeros((1, new), np.int64)
+        return part.run(session, given, past)
+
+    return run
+
+
+def _seen(run: Callable[[int, int], Any], past: int, new: int) -> Any:
     """Return which tokens a bias of a single sequence lets each token see, `(new, past + new)`."""
     import numpy as np
 
-    given = {_MASK: np.ones((1, past + new), np.int64), _TOKENS: np.zeros((1, new), np.int64)}
-    (bias,) = part.run(session, given, past)
-    least = np.finfo(bias.dtype).min
-    if not np.isin(bias, (0, least)).all():
+    bias = run(past, new)
+    if not np.isin(bias, (0, np.finfo(bias.dtype).min)).all():
         raise ValueError("a bias that is no mask")
     return np.broadcast_to(bias, (1, 1, new, past + new))[0, 0] == 0
+
+
+def _wanted(past: int, new: int, count: int) -> Any:
+    """Return which tokens each one sees that sees the last `count`, itself included."""
+    import numpy as np
+
+    places = np.arange(past + new)
+    behind = places[past:, None] - places[None]
+    return (behind >= 0) & (behind < count)
 
 
 def _unmask(model: Any, node: Any, mask: Any, window: int) -> None:
@@ -95,8 +114,17 @@ def _unmask(model: Any, node: Any, mask: Any, window: int) -> None:
 
         node.attributes["local_window_size"] = ir.AttrInt64("local_window_size", window)
     for use in list(node.outputs[0].uses()):
-        if use.node.op_type == "Where" and use.idx == 1 and producer(use.node.inputs[0], "Squeeze") is not None:
+        if use.node.op_type == "Where" and use.idx == 1 and _is_true(model, use.node.inputs[0]):
             replace(use.node.outputs[0], node.outputs[0])
+
+
+def _is_true(model: Any, condition: Any) -> bool:
+    """Say whether a condition holds for everything in calls without padding."""
+    try:
+        run = _runner(model, condition)
+        return run is not None and all(run(*call).all() for call in _CALLS)
+    except Exception:
+        return False
 
 
 def _lengths(writer: Writer, mask: Any) -> tuple[Any, Any]:

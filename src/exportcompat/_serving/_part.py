@@ -1,29 +1,29 @@
-"""Run the part of a graph that makes some values, to find out what they are for the calls that count."""
+"""Run the part of a graph that makes a value, to find out what it is for the calls that count."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from exportcompat._extras import require
 
 
 class Part:
-    """The nodes of a graph that some values come from, as a model of their own.
+    """The nodes of a graph that a value comes from, as a model of their own.
 
     Args:
         model: an `onnx_ir.Model`.
-        values: what it computes.
-        read: the names of inputs whose elements may be read; of others the sizes alone.
+        value: what it computes.
+        read: the name of the input whose elements may be read; of others the sizes alone.
     """
 
-    def __init__(self, model: Any, values: Sequence[Any], read: Sequence[str]) -> None:
-        self._model, self._values, self._read = model, values, read
-        self._nodes, self._known = _origins(values)
+    def __init__(self, model: Any, value: Any, read: str) -> None:
+        self._model, self._value, self._read = model, value, read
+        self._nodes, self._known = _origins(value)
         self.inputs = [value for value in self._known.values() if value.is_graph_input()]
 
     def is_alone(self) -> bool:
         """Say whether it can be run without the rest, and reads no other elements."""
         plain = all(not _has_graph(node) for node in self._nodes.values())
-        sized = {id(use.node) for value in self.inputs if value.name not in self._read for use in value.uses()}
+        sized = {id(use.node) for value in self.inputs if value.name != self._read for use in value.uses()}
         return plain and all(node.op_type == "Shape" for key, node in self._nodes.items() if key in sized)
 
     def session(self) -> Any:
@@ -34,7 +34,7 @@ class Part:
             [ir.to_proto(node) for node in self._model.graph if id(node) in self._nodes],
             "part",
             [_described(onnx, value) for value in self.inputs],
-            [onnx.helper.make_value_info(value.name, onnx.TypeProto()) for value in self._values],
+            [onnx.helper.make_value_info(self._value.name, onnx.TypeProto())],
             [_constant(ir, value) for value in self._known.values() if value.is_initializer()],
         )
         opsets = [onnx.helper.make_opsetid(*item) for item in self._model.opset_imports.items()]
@@ -43,8 +43,8 @@ class Part:
         options.log_severity_level, options.intra_op_num_threads = 4, 1
         return runtime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
-    def run(self, session: Any, given: Mapping[str, Any], past: int) -> list[Any]:
-        """Return the values, given the inputs that are read; others are empty, with `past` on their third axis."""
+    def run(self, session: Any, given: Mapping[str, Any], past: int) -> Any:
+        """Return the value, given some inputs; others are empty, with `past` on their third axis."""
         import numpy as np
 
         feeds = {
@@ -54,15 +54,14 @@ class Part:
             else np.zeros((1, 0, past, 0), value.dtype.numpy())
             for value in self.inputs
         }
-        found: list[Any] = session.run([value.name for value in self._values], feeds)
-        return found
+        return session.run([self._value.name], feeds)[0]
 
 
-def _origins(values: Sequence[Any]) -> tuple[dict[int, Any], dict[int, Any]]:
-    """Return the nodes that values come from, and all that these read, by identity."""
+def _origins(made: Any) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Return the nodes that a value comes from, and all that these read, by identity."""
     nodes: dict[int, Any] = {}
     known: dict[int, Any] = {}
-    waiting = list(values)
+    waiting = [made]
     while waiting:
         value = waiting.pop()
         if value is None or id(value) in known:

@@ -11,12 +11,14 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat._verification import CPU, OnnxDecoder, OnnxFile
 
-WORKLOADS: Sequence[tuple[int, int]] = ((1, 1), (64, 1), (1024, 1), (0, 256))
+WORKLOADS: Sequence[tuple[int, int]] = ((1, 1), (64, 1), (1024, 1), (0, 256), (0, 2048))
 """Past and new tokens, one sequence."""
 
 _ROUNDS = 60
 _LEAST_ROUNDS, _SECONDS = 7, 1.0
 """Where a call is long, fewer rounds: as many as fit into so many seconds of each file."""
+_LONG_ROUNDS, _LONG_SECONDS = 3, 4.0
+"""Where a call takes seconds, fewer still: what disturbs it is little by its side."""
 
 _GAIN, _LOSS = 0.97, 1.05
 """The mean ratio that counts as faster, and the ratio of one workload that counts as slower."""
@@ -65,7 +67,8 @@ def _ratio(files: Sequence[OnnxFile], past: int, new: int) -> Ratio | None:
     # What disturbs one call of a turn mostly disturbs the other too, so it is the turns that have a median.
     turns, total = [], sum(spent)
     for index in range(_ROUNDS):
-        if index >= _LEAST_ROUNDS and total > _SECONDS * len(calls):
+        enough = _SECONDS if index >= _LEAST_ROUNDS else _LONG_SECONDS
+        if index >= _LONG_ROUNDS and total > enough * len(calls):
             break
         spent = [call() for call in (calls if index % 2 else calls[::-1])]
         base, derived = spent if index % 2 else spent[::-1]
