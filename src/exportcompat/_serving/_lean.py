@@ -6,6 +6,7 @@ from ._grouped_heads import share_heads
 from ._growing_attention import grow_within
 from ._idle_reshapes import drop_idle_reshapes
 from ._mask_lookups import read_masks_directly
+from ._merged_heads import merge_heads
 
 
 def make_lean(model: Any) -> None:
@@ -19,5 +20,6 @@ def make_lean(model: Any) -> None:
     share_heads(model)
     drop_idle_reshapes(model)
     grow_within(model)
+    merge_heads(model)
     read_masks_directly(model)
     CommonSubexpressionEliminationPass()(model)
