@@ -23,7 +23,7 @@ from serving_models import MODELS, Call, Workload, build_model, eager, inputs_of
 from serving_peers import Files, Peers, onnx
 
 PLAIN = "exportcompat"
-_SECONDS, _ROUNDS, _LEAST = 2.0, 300, 6
+_SECONDS, _ROUNDS, _LEAST = 2.0, 300, 4
 
 Figures = dict[str, dict[str, float]]
 Prepare = Callable[[Workload], Call]

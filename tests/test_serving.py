@@ -90,6 +90,18 @@ def test_the_last_token_alone_is_multiplied_with_the_vocabulary() -> None:
     assert str(model.graph.outputs[0].shape) == "[b,1,6]"
 
 
+def test_weights_that_tokens_are_looked_up_in_make_logits_too() -> None:
+    model = graph(f"""<ir_version: 10, opset_import: ["" : 23]>
+agraph (int64[b, s] tokens) => (float[b, s, 6] logits)
+  <float[6, 4] table = {{{", ".join(["1.0"] * 24)}}}, float[b, s, 4] states, float[4, 6] weights> {{
+  states = Gather(table, tokens)
+  weights = Transpose<perm = [1, 0]>(table)
+  logits = MatMul(states, weights)
+}}""")
+    assert keep_last(model) == 1
+    assert [node.op_type for node in model.graph] == ["Gather", "Transpose", "Gather", "MatMul"]
+
+
 def test_logits_that_look_at_other_tokens_stay() -> None:
     assert keep_last(head("low = Softmax<axis = 1>(scores)\n  logits = Div(low, cap)")) == 0
 

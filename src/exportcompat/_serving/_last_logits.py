@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._graph import Writer, numbers, size
+from ._graph import Writer, size
 
 _LOGITS = "logits"
 _BY_ELEMENT = ("Cast", "Mul", "Div", "Add", "Tanh")
@@ -36,7 +36,7 @@ def _product(logits: Any) -> Any:
     """Return the `MatMul` that makes the logits."""
     value = logits
     while (node := value.producer()) is not None and not node.domain:
-        computed = [item for item in node.inputs if numbers(item) is None]
+        computed = [item for item in node.inputs if not _is_constant(item)]
         if len(computed) != 1 or (value is not logits and (value.is_graph_output() or len(value.uses()) > 1)):
             return None
         if node.op_type == "MatMul":
@@ -47,6 +47,14 @@ def _product(logits: Any) -> Any:
     return None
 
 
+def _is_constant(value: Any) -> bool:
+    """Say whether a value is the same in each call: weights that tokens are looked up in are transposed for logits."""
+    node = value.producer()
+    if node is None:
+        return value.const_value is not None
+    return bool(node.inputs) and all(item is not None and _is_constant(item) for item in node.inputs)
+
+
 def _shorten(value: Any, until: Any) -> None:
     """Set the length of everything between `until` and `value` to that of one token."""
     import onnx_ir as ir
@@ -54,4 +62,4 @@ def _shorten(value: Any, until: Any) -> None:
     while value is not until:
         if value.shape is not None:
             value.shape = ir.Shape([value.shape[0], 1, value.shape[2]])
-        value = next(item for item in value.producer().inputs if numbers(item) is None)
+        value = next(item for item in value.producer().inputs if not _is_constant(item))
