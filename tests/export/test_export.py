@@ -92,8 +92,13 @@ def test_operators_are_of_the_newest_opset_that_runs(made: tuple[Exported, list[
         pytest.skip("the installed packages do not take the preferred opset")
     assert model.opset_import[0].version == wanted
     attention = [node for node in model.graph.node if node.op_type == "Attention"]
-    # Heads of keys are the cache itself, and not copies for each head of the queries.
-    assert [node.input[1] for node in attention] == ["present.0.key", "present.1.key"]
+    # Keys that are as many as the cache has, and not copies for each head of the queries, are put behind it there.
+    past = [f"past_key_values.{layer}.{kind}" for layer in range(2) for kind in ("key", "value")]
+    assert [name for node in attention for name in node.input[4:]] == past
+    assert [name for node in attention for name in node.output[1:]] == [
+        name.replace("past_key_values", "present") for name in past
+    ]
+    assert "Transpose" not in {node.op_type for node in model.graph.node}
 
 
 def test_what_clients_read_stands_beside_it(made: tuple[Exported, list[str], list[str]]) -> None:
