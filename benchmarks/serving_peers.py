@@ -124,7 +124,8 @@ class Peers:
 
     def _parts(self, folder: Path) -> dict[str, Path]:
         """Return the files of a folder by what they hold."""
-        found = {path.parent.name + "/" + path.name: path for path in sorted(folder.rglob("*.onnx"))}
+        paths = [path for path in sorted(folder.rglob("*.onnx")) if not path.parent.name.startswith(".")]
+        found = {path.parent.name + "/" + path.name: path for path in paths}
         if self._name != "whisper":
             # A file that was derived from ours lies beside it.
             plain = [path for name, path in found.items() if not name.endswith("_cpu.onnx")]
