@@ -144,8 +144,20 @@ def test_attention_grows_by_itself() -> None:
     (node,) = [node for node in model.graph if node.op_type == "Attention"]
     assert [value.name for value in node.inputs] == ["q2", "k2", "v2", "mask", "past_key", "past_value"]
     assert [value.name for value in model.graph.outputs] == ["y", "key", "value"]
-    # Keys that another attention reads, too, are made before.
     assert grow_within(attention(past="k2")) == 0
+
+
+def test_attention_to_states_that_may_be_none_stays() -> None:
+    """Whether an encoder's states are there or in the cache is found out in the call: then none are new."""
+    model = graph("""<ir_version: 10, opset_import: ["" : 23]>
+agraph (float[b, 4, s, 8] q, float[b, 4, e, 8] k, float[b, 4, e, 8] v, bool[b, 1, s, t] mask,
+        float[b, 4, p, 8] past_key, float[b, 4, p, 8] past_value)
+  => (float[b, 4, s, 8] y, float[b, 4, t, 8] key, float[b, 4, t, 8] value) {
+  key = Concat<axis = -2>(past_key, k)
+  value = Concat<axis = -2>(past_value, v)
+  y = Attention(q, key, value, mask)
+}""")
+    assert grow_within(model) == 0
 
 
 def lookup(start: str = "0", columns: str = "t") -> Any:

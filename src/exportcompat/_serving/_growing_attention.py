@@ -31,6 +31,9 @@ def _grown(graph: Any, node: Any) -> bool:
     (past_key, key), (past_value, value) = both
     if {size(key, 1)} != {size(item, 1) for item in (past_key, past_value, value)} or size(key, 1) is None:
         return False
+    # An encoder's states have a past and nothing new in later calls, which the operator of ONNX Runtime does not take.
+    if any(item.shape is None or str(item.shape[2]) != str(key.shape[2]) for item in (query, value)):
+        return False
     # What is causal begins at the first token where a past is given, and at the last one where it is not.
     if "is_causal" in node.attributes and node.attributes["is_causal"].value:
         return False
