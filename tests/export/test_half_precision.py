@@ -91,12 +91,14 @@ def test_what_a_model_writes_to_its_cache_is_not_taken_for_what_it_was_handed() 
     model, observer = transformers.MambaForCausalLM(config).eval().to(torch.bfloat16), InputObserver()
     with torch.no_grad(), apply_patches(), observer(model, store_n_calls=3):
         model.generate(input_ids=torch.tensor([[5, 6, 7]]), max_new_tokens=3, do_sample=False)
-    for own, wide in zip(observer._records, observer._in_float32()._records, strict=True):
+    copied = observer._in_float32()
+    assert copied is not None
+    for own, wide in zip(observer._records, copied._records, strict=True):
         for path, tensor in own.inputs.tensors.items():
             assert torch.equal(tensor.float(), wide.inputs.tensors[path].float()), path
 
 
-class MaskedScores(torch.nn.Module):
+class MaskedScores(torch.nn.Module):  # type: ignore[misc,unused-ignore]
     """Scores of keys, with the smallest number of the type added where a key is no text."""
 
     def forward(self, scores: torch.Tensor, is_text: torch.Tensor) -> torch.Tensor:
@@ -114,7 +116,7 @@ def test_the_mask_of_a_copy_leaves_nothing_of_a_score_as_that_of_the_model_does(
     assert result.discrepancies is not None and result.discrepancies.success, str(result)
 
 
-class ScatteredSum(torch.nn.Module):
+class ScatteredSum(torch.nn.Module):  # type: ignore[misc,unused-ignore]
     """Rows that are added where an index says, several of them to one place."""
 
     def forward(self, rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,7 @@ It takes several new tokens after a past for one sequence only, and refuses othe
 The mask goes in as a bias, as it is, so it is right for any padding and any window.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from ._graph import Writer, depends, replace, size
 from ._growing_attention import grow_within
@@ -86,8 +86,8 @@ def _bias(writer: Writer, mask: Any, query: Any) -> Any:
 
     if mask.dtype != ir.DataType.BOOL:
         return mask
-    kind = query.dtype.numpy()
-    kept, left_out = (writer.constant(np.array(number, kind)) for number in (0, ml_dtypes.finfo(kind).min))
+    kind, limits = query.dtype.numpy(), cast("Any", ml_dtypes.finfo)
+    kept, left_out = (writer.constant(np.array(number, kind)) for number in (0, limits(kind).min))
     bias = writer.node("Where", [mask, kept, left_out])
     bias.dtype, bias.shape = query.dtype, mask.shape
     return bias

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from exportcompat._extras import require
 
@@ -100,5 +100,5 @@ def _ends(dtype: Any) -> list[tuple[float, float]]:
     import ml_dtypes
     import numpy as np
 
-    own, wide = ml_dtypes.finfo(dtype), np.finfo(np.float32)
+    own, wide = cast("Any", ml_dtypes.finfo)(dtype), np.finfo(np.float32)
     return [(float(own.min), float(wide.min)), (float(own.max), float(wide.max))]
