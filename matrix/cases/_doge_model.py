@@ -1,5 +1,6 @@
 """Doge: beyond a number of keys, those that score least are masked."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,6 +13,13 @@ class DogeDecoder(TransformersDecoder):
     """Has so many tokens that none comes twice: which of two equal keys is masked is for each runtime to say."""
 
     vocabulary = 60_000
+
+    def __call__(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        # To 5.17 a prompt has no causal mask with sdpa, unless a text beside it is padded.
+        rows = {name: torch.cat([item, item[:1]]) for name, item in inputs.items()}
+        rows["attention_mask"][-1, 0] = 0
+        logits, cache = super().__call__(rows, cache)
+        return logits[:-1], cache
 
 
 def make_doge() -> DogeDecoder:

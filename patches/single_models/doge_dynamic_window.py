@@ -47,7 +47,7 @@ SPECS = (
         id="dynamic-window",
         targets=("transformers.models.doge.modeling_doge:DogeAttention.prepare_dynamic_mask",),
         replacement=f"{__name__}:patch_prepare_dynamic_mask",
-        requires=("transformers>=5.15", "torch>=2.6"),
+        requires=("transformers>=4.54", "torch>=2.6"),
         reason="Beyond keep_window_size tokens the graph masks nothing more, or the reverse: wrong numbers.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/doge/modeling_doge.py",

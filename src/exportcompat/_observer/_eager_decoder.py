@@ -11,7 +11,8 @@ from exportcompat.patches.toolkit.cache_names import STATE
 from ._alignment import POSITIONS, Aligned
 from ._dynamic_axes import past_axis
 from ._embedded_tokens import embeddings_of
-from ._growing_cache import has_fixed_cache
+from ._growing_cache import counts_dropped_tokens, has_fixed_cache
+from ._padded_companion import NOTE, is_prompt, needs_companion, with_companion
 from ._tree import Tree
 
 _STATES, _PADDING = 11, 3
@@ -56,6 +57,15 @@ def _logits(aligned: Aligned, cache: Tree | None) -> str:
     return LOGITS if LOGITS in paths else next((path for path in paths if path not in held), paths[0])
 
 
+def cache_layers(aligned: Aligned) -> list[Any]:
+    """Return the layers of a decoder's cache, with the paths of their tensors in place of these; none for others."""
+    if not aligned.is_decoder:
+        return []
+    # A cache can be made of anything.
+    cache = aligned.trees[aligned.cache].build(lambda path: path)
+    return list(getattr(cache, "layers", ()))
+
+
 def _may_be_left_out(signature: Signature, name: str) -> bool:
     """Say whether a call may do without an argument; what is passed on by `**kwargs` may be left out."""
     parameter = signature.parameters.get(name)
@@ -82,8 +92,13 @@ class EagerDecoder:
         self._makes_cache = _may_be_left_out(signature, aligned.cache)
         leaves = [path.rpartition(".")[2] for path in aligned.trees[aligned.cache].leaves()]
         has_states = aligned.cache == STATE or any("_state" in leaf for leaf in leaves)
-        self._is_recomputed = has_states or has_fixed_cache(model)
-        self._uncached = {"use_cache": False} if "use_cache" in signature.parameters else {}
+        has_other_masks = counts_dropped_tokens(model, cache_layers(aligned))
+        self._is_recomputed = has_states or has_fixed_cache(model) or has_other_masks
+        # Not every model asks its configuration where nobody says whether it is to return its cache.
+        self._cached, self._uncached = (
+            {"use_cache": flag} if "use_cache" in signature.parameters else {} for flag in (True, False)
+        )
+        self._is_accompanied: bool | None = None
         self._device = next(iter(aligned.donors.values())).device
         cache = _cache(aligned)
         self._keys = (_logits(aligned, cache), aligned.cache if cache is None else cache.path)
@@ -95,22 +110,36 @@ class EagerDecoder:
         if self._is_recomputed:
             return self._recomputed(inputs, cache)
         torch = require("torch", "torch")
-        if cache is None and not self._makes_cache:
-            cache = self._empty(inputs["input_ids"].shape[0])
         tokens = {} if cache is not None else {"token_type_ids": torch.zeros_like(inputs["input_ids"])}
         # The model may be on another device than the comparison.
         given = {**tokens, **inputs}
         given = {name: given[name].to(self._device) for name in self._inputs if name in given}
+        if self._is_accompanied is None and cache is None and is_prompt(given):
+            self._is_accompanied = needs_companion(lambda call: self._results(call, None)[0], given)
+        logits, past = self._results(with_companion(given) if self._is_accompanied else given, cache)
+        return logits[: inputs["input_ids"].shape[0]].cpu(), past
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what there is to say of the calls that were made."""
+        return [NOTE] if self._is_accompanied else []
+
+    def _results(self, given: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        torch = require("torch", "torch")
+        if cache is None and not self._makes_cache:
+            cache = self._empty(given["input_ids"].shape[0])
+        past = {} if cache is None else {self._aligned.cache: cache}
         with torch.no_grad():
-            result = self._call(**given, **self._constants, **({} if cache is None else {self._aligned.cache: cache}))
-        logits, past = (result[int(key) if key.isdigit() else key] for key in self._keys)
-        return logits.cpu(), past
+            result = self._call(**given, **{**self._cached, **self._constants}, **past)
+        logits, cache = (result[int(key) if key.isdigit() else key] for key in self._keys)
+        return logits, cache
 
     def _recomputed(self, inputs: Mapping[str, Any], before: Any) -> tuple[Any, Any]:
         """Call the model without a cache on everything so far, which stands in place of the cache.
 
         In some releases layers with states go on with one token at a time alone, and forget about padding in a batch
-        of one. Models with sliding layers that want a cache of fixed size are wrong with a growing one past the window.
+        of one. Models with sliding layers that want a cache of fixed size are wrong with a growing one past the window,
+        and so are those whose masks count what their cache has dropped.
         """
         torch = require("torch", "torch")
         given = {name: inputs[name].to(self._device) for name in self._inputs if name in inputs}

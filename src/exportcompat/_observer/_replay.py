@@ -80,13 +80,13 @@ def _replayed(
     notes = [*_without_cache(observed), *_ways(file, contract), *_lacking(file, results)]
     if observed.aligned.is_decoder:
         usual = _admitted(contract, decoder_schedules())
-        for row in progress.through(_scheduled(observed, file, results, tolerance, usual), _calls(usual)):
+        for row in progress.through(_scheduled(observed, file, results, tolerance, usual, notes), _calls(usual)):
             _sort(row, found, rows, notes)
         more, dear = schedules(found, rows)
         around, long = around_lengths(sorted(set(observed.aligned.windows.values())), rows)
         notes += [*dear, *long]
         more = _admitted(contract, [*more, *around])
-        for row in progress.through(_scheduled(observed, file, results, tolerance, more), _calls(more)):
+        for row in progress.through(_scheduled(observed, file, results, tolerance, more, notes), _calls(more)):
             _sort(row, found, rows, notes)
     else:
         made_up = MadeUpCalls(observed, file, results, tolerance)
@@ -239,6 +239,7 @@ def _scheduled(
     names: dict[str, str],
     tolerance: float | None,
     wanted: Iterable[Schedule],
+    notes: list[str],
 ) -> Iterator[Discrepancy]:
     from exportcompat.patches.toolkit.module_state import preserved
 
@@ -258,6 +259,7 @@ def _scheduled(
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
         with preserved(model):
             yield from _guarded(schedule, run(decoder, eager, schedule, tolerance))
+    notes += eager.notes
 
 
 def _guarded(schedule: Schedule, rows: Iterator[Discrepancy]) -> Iterator[Discrepancy]:

@@ -12,7 +12,7 @@ from exportcompat.patches.toolkit.sliding_layers import window_of
 from exportcompat.registry import ExportCompatError
 
 from ._alignment import Aligned
-from ._eager_decoder import output_names
+from ._eager_decoder import cache_layers, output_names
 from ._record import Record
 
 _MASK = "attention_mask"
@@ -27,7 +27,7 @@ def sliding_windows(aligned: Aligned, model: Any) -> dict[str, int]:
         ExportCompatError: there is none, it is too small, or the calls have no mask that says how long the past is.
     """
     name = type(model).__name__
-    layers = _layers(aligned)
+    layers = cache_layers(aligned)
     windows = {path: window for layer in layers if (window := window_of(layer)) for path in (layer.keys, layer.values)}
     if not windows:
         raise ExportCompatError(
@@ -46,14 +46,6 @@ def sliding_windows(aligned: Aligned, model: Any) -> dict[str, int]:
         )
     names = aligned.names()
     return {names[path]: window for path, window in windows.items()}
-
-
-def _layers(aligned: Aligned) -> list[Any]:
-    if not aligned.is_decoder:
-        return []
-    # A cache can be made of anything: here of the paths of its tensors.
-    cache = aligned.trees[aligned.cache].build(lambda path: path)
-    return list(getattr(cache, "layers", ()))
 
 
 def within_windows(aligned: Aligned, windows: Mapping[str, int]) -> Aligned:
