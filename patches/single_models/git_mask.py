@@ -6,13 +6,18 @@ What is done: while it is traced, the mask gets the columns of the images in fro
 is empty, it gets them behind, where nothing reads them. Which of them it is, is computed. Images together with a cache
 are refused: a call with them has more columns than one without.
 Can go: when torch exports an `if` on sizes as one graph.
+
+To transformers 5.23 a call with a cache is refused while it is traced, with images or without: later calls forget about
+padding, which column of the mask is a token's depends on the cache, and in several releases eager itself is wrong.
 """
 
 import inspect
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import ExportCompatError, PatchingSpec, Unchanged
+from exportcompat.patches.toolkit.records import source, variants
+from exportcompat.patches.toolkit.wrapping import when_traced
+from exportcompat.registry import ExportCompatError, Unchanged
 
 _QUESTION = "cache_length > 0"
 
@@ -21,6 +26,26 @@ _REFUSAL = (
     "later ones, and one graph has one of the two. Export it for whole texts with an image, generate=False; or leave "
     "pixel_values out, for texts with a cache"
 )
+
+_OLD_REFUSAL = (
+    "spec 'git-mask-length': before transformers 5.24 GIT has other masks in the first call than in the later ones, and "
+    "one graph has one of the two. Export it for whole texts, generate=False; or use transformers 5.24, for texts with "
+    "a cache and without images"
+)
+
+
+def patch_git_forward_to_refuse(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `GitModel.forward` refuse a cache while it is traced."""
+    signature = inspect.signature(original)
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        from exportcompat.patches.toolkit.cache_names import cache_of
+
+        if cache_of(signature.bind(*args, **kwargs).arguments) is not None:
+            raise ExportCompatError(_OLD_REFUSAL)
+        return original(*args, **kwargs)
+
+    return when_traced(original, traced)
 
 
 def patch_git_forward(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
@@ -71,17 +96,22 @@ def _widened(mask: Any, tokens: int, length: Any) -> Any:
     return torch.where(is_filled, torch.cat([ones, mask], dim=-1), torch.cat([mask, ones], dim=-1))
 
 
-SPECS = (
-    PatchingSpec(
-        id="git-mask-length",
-        targets=("transformers.models.git.modeling_git:GitModel.forward",),
-        replacement=f"{__name__}:patch_git_forward",
-        requires=("transformers>=5.24", "torch>=2.6"),
-        reason="The mask is widened for images whether the cache is empty or not: wrong numbers with padding.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/git/modeling_git.py",
-        ),
-        proofs=("git",),
-        kind="wrap",
-    ),
+SPECS = variants(
+    {
+        "id": "git-mask-length",
+        "targets": ("transformers.models.git.modeling_git:GitModel.forward",),
+        "upstream": (source("models/git/modeling_git.py", "v5.24.0"), source("models/git/modeling_git.py", "v4.57.6")),
+        "kind": "wrap",
+    },
+    {
+        "transformers>=5.24": {
+            "replacement": f"{__name__}:patch_git_forward",
+            "reason": "The mask is widened for images whether the cache is empty or not: wrong numbers with padding.",
+            "proofs": ("git",),
+        },
+        "transformers<5.24": {
+            "replacement": f"{__name__}:patch_git_forward_to_refuse",
+            "reason": "A call behind a cache has another mask than the first one, by an if: wrong numbers in one of them.",
+        },
+    },
 )
