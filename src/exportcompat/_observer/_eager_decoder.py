@@ -98,6 +98,7 @@ class EagerDecoder:
         self._cached, self._uncached = (
             {"use_cache": flag} if "use_cache" in signature.parameters else {} for flag in (True, False)
         )
+        self._whole = self._cached if has_states else self._uncached
         self._is_accompanied: bool | None = None
         self._device = next(iter(aligned.donors.values())).device
         cache = _cache(aligned)
@@ -135,11 +136,12 @@ class EagerDecoder:
         return logits, cache
 
     def _recomputed(self, inputs: Mapping[str, Any], before: Any) -> tuple[Any, Any]:
-        """Call the model without a cache on everything so far, which stands in place of the cache.
+        """Call the model on everything so far, as if it were the first call; that stands in place of the cache.
 
         In some releases layers with states go on with one token at a time alone, and forget about padding in a batch
         of one. Models with sliding layers that want a cache of fixed size are wrong with a growing one past the window,
-        and so are those whose masks count what their cache has dropped.
+        and so are those whose masks count what their cache has dropped. Layers with states are asked for a cache, as
+        `generate` does: Zamba2 hides padding in another way without one.
         """
         torch = require("torch", "torch")
         given = {name: inputs[name].to(self._device) for name in self._inputs if name in inputs}
@@ -148,7 +150,7 @@ class EagerDecoder:
         whole |= {name: given[name] for name in given.keys() - whole.keys()}
         twice = {name: torch.cat([tensor, tensor]) for name, tensor in whole.items()}
         with torch.no_grad():
-            result = self._call(**twice, **{**self._constants, **self._uncached})
+            result = self._call(**twice, **{**self._constants, **self._whole})
         key = self._keys[0]
         batch, new = inputs["input_ids"].shape
         return result[int(key) if key.isdigit() else key][:batch, -new:].cpu(), whole
