@@ -76,6 +76,7 @@ CASES = (
             ("xlm", "XLM"),
         )
     ),
+    forward_case("xmod", "X-MOD, texts of several languages", call("_xmod_model:make_xmod"), has_model("xmod")),
     forward_case("git_whole", "GIT, whole texts with an image", call("_git_model:make_git_whole"), has_model("git")),
     *(
         forward_case(name, f"{title}, images of several sizes", call(f"{_IMAGES}:make_{name}"), has_model(name))

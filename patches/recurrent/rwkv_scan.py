@@ -147,7 +147,7 @@ SPECS = (
         id="rwkv-scan",
         targets=tuple(f"{_MODULE}:{name}" for name in _FACTORIES),
         replacement=f"{__name__}:patch_recurrence",
-        requires=("transformers>=5.24", "torch>=2.9"),
+        requires=("transformers>=4.44", "torch>=2.9"),
         reason="RWKV loops over the sample's tokens, and mixes the texts of a batch where it goes on by one token.",
         upstream=(source("models/rwkv/modeling_rwkv.py", "v5.24.0"),),
         proofs=("rwkv_export",),
