@@ -61,7 +61,7 @@ def small_config(model_type: str, width: str, task: str = "") -> Any:
     own: dict[str, Fields] = rules()["types"].get(model_type, {})
     given = own.get("given", {})
     default: Any = kind(**given)
-    beside: Fields = merged(merged(given, own.get("all", {})), own.get(width, {}))
+    beside: Fields = merged(merged(given, own.get("all", {})), _of_release(kind, own) | own.get(width, {}))
     wanted = rules()["tasks"].get(task, {})
     for_task = {name: value for name, value in wanted.get("known", {}).items() if hasattr(default, name)}
     for_task |= wanted.get("always", {})
@@ -69,6 +69,11 @@ def small_config(model_type: str, width: str, task: str = "") -> Any:
     config = kind(**_without_left_out(fields))
     _fill_in(config, wanted.get("missing", {}))
     return config
+
+
+def _of_release(kind: Any, own: Mapping[str, Fields]) -> Fields:
+    """Return the fields that a type needs where its class has them: releases say the same by different ones."""
+    return {name: value for name, value in own.get("known", {}).items() if _known(kind)(name)}
 
 
 def _fill_in(config: Any, missing: Fields) -> None:

@@ -7,8 +7,8 @@ is empty, it gets them behind, where nothing reads them. Which of them it is, is
 are refused: a call with them has more columns than one without.
 Can go: when torch exports an `if` on sizes as one graph.
 
-To transformers 5.23 a call with a cache is refused while it is traced, with images or without: later calls forget about
-padding, which column of the mask is a token's depends on the cache, and in several releases eager itself is wrong.
+To transformers 4.57 a call with a cache is refused while it is traced, with images or without: the first call hides
+padding and what comes later, and the calls behind a cache hide nothing.
 """
 
 import inspect
@@ -28,7 +28,7 @@ _REFUSAL = (
 )
 
 _OLD_REFUSAL = (
-    "spec 'git-mask-length': before transformers 5.24 GIT has other masks in the first call than in the later ones, and "
+    "spec 'git-mask-length': to transformers 4.57 GIT hides padding in the first call and nothing in the later ones, and "
     "one graph has one of the two. Export it for whole texts, generate=False; or use transformers 5.24, for texts with "
     "a cache and without images"
 )
@@ -109,7 +109,7 @@ SPECS = variants(
             "reason": "The mask is widened for images whether the cache is empty or not: wrong numbers with padding.",
             "proofs": ("git",),
         },
-        "transformers<5.24": {
+        "transformers<5.0": {
             "replacement": f"{__name__}:patch_git_forward_to_refuse",
             "reason": "A call behind a cache has another mask than the first one, by an if: wrong numbers in one of them.",
         },

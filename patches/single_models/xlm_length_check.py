@@ -46,7 +46,7 @@ SPECS = (
             "transformers.models.flaubert.modeling_flaubert:FlaubertModel.forward",
         ),
         replacement=f"{__name__}:patch_forward",
-        requires=("transformers>=4.44", "torch>=2.6"),
+        requires=("transformers>=4.54", "torch>=2.6"),
         reason="XLM and FlauBERT compare lengths of texts with their size in Python: no graph.",
         upstream=(source("models/xlm/modeling_xlm.py", "v5.24.0"),),
         proofs=("xlm", "flaubert"),
