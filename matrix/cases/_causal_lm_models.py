@@ -93,6 +93,13 @@ def make_own_cache(name: str, attention: str | None = None) -> Decoder:
     return OwnCacheDecoder(make_causal(name, attention).model)
 
 
+def make_zamba(name: str, attention: str | None = None) -> Decoder:
+    """Build Zamba, whose layers without attention have another name before 5.0, and want their kernels there."""
+    older = {"layers_block_type": ["mamba", "hybrid", "hybrid"], "use_mamba_kernels": False}
+    is_newer = "layers_block_type" in inspect.signature(_config_class(name)).parameters
+    return OwnCacheDecoder(make_causal(name, attention, **({} if is_newer else older)).model)
+
+
 def make_chunks(name: str, chunk: str) -> Decoder:
     """Build a causal language model whose scan is in chunks of 64 tokens: more than are traced, less than are run.
 

@@ -470,7 +470,7 @@ _MAKERS = {
     "xlstm": "_xlstm_model:make_gated",
 }
 _BEYOND = call("_comparisons:compare_beyond")
-_FACTORIES = {"nemotron": "make_recomputed", **dict.fromkeys(OWN_CACHES, "make_own_cache")}
+_FACTORIES = {"nemotron": "make_recomputed", "zamba": "make_zamba", **dict.fromkeys(OWN_CACHES, "make_own_cache")}
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 _REPRESENTATIVE = ("llama", "mistral_window", "phi3_longrope", "llama_dynamic", "mixtral", "gpt_oss", "jamba")
 _EVERYWHERE = frozenset(

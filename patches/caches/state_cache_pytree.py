@@ -1,7 +1,7 @@
 """Caches of models whose layers have states, each of a class of its own in older releases, are no pytree nodes.
 
 Symptom: `torch.export` refuses an `Lfm2HybridConvCache`, `FalconHybridMambaAttentionDynamicCache`,
-`Zamba2HybridDynamicCache`, `NemotronHHybridDynamicCache`, `Qwen3NextDynamicCache`, ... among the inputs.
+`ZambaHybridDynamicCache`, `Zamba2HybridDynamicCache`, `NemotronHHybridDynamicCache`, `Qwen3NextDynamicCache`, ... among the inputs.
 What is done: inside the scope the leaves are, layer by layer, `0.conv_state` and `0.recurrent_state`, or `0.key` and
 `0.value` for attention; what a layer does not have yet, or never has, is left out. What else the cache has (types of
 layers) is kept for a round trip, and is no part of what is compared.
@@ -50,6 +50,7 @@ node_of_olmo_hybrid_cache = _factory(
 node_of_qwen3_next_cache = _factory("qwen3_next", "Qwen3NextDynamicCache", _DELTA)
 node_of_qwen3_5_cache = _factory("qwen3_5", "Qwen3_5DynamicCache", _DELTA)
 node_of_qwen3_5_moe_cache = _factory("qwen3_5_moe", "Qwen3_5MoeDynamicCache", _DELTA)
+node_of_zamba_cache = _factory("zamba", "ZambaHybridDynamicCache", _MAMBA)
 node_of_zamba2_cache = _factory("zamba2", "Zamba2HybridDynamicCache", _MAMBA)
 
 
@@ -95,5 +96,6 @@ SPECS = (
     _spec("qwen3_next", "Qwen3NextDynamicCache", "transformers>=4.57,<5.5", "qwen3_next", _HOLDS_DELTA),
     _spec("qwen3_5", "Qwen3_5DynamicCache", "transformers>=5.2,<5.5", "qwen3_5_text", _HOLDS_DELTA),
     _spec("qwen3_5_moe", "Qwen3_5MoeDynamicCache", "transformers>=5.2,<5.5", "qwen3_5_moe_text", _HOLDS_DELTA),
+    _spec("zamba", "ZambaHybridDynamicCache", "transformers>=4.57,<5.0", "zamba", _HOLDS_MAMBA),
     _spec("zamba2", "Zamba2HybridDynamicCache", "transformers>=4.49,<5.5", "zamba2", _HOLDS_MAMBA),
 )

@@ -86,12 +86,14 @@ def _selected(mixer: Any, inputs: Any) -> tuple[Any, Any, Any]:
 
 _WAYS = {"torch>=2.9": ("patch_zamba_mixer", ("scan",)), "torch>=2.6,<2.9": ("patch_zamba_mixer_without_scan", ())}
 
+_RANGES = ("transformers>=5.24", "transformers>=4.57,<5.0")
+
 SPECS = tuple(
     PatchingSpec(
         id="zamba-scan",
         targets=("transformers.models.zamba.modeling_zamba:ZambaMambaMixer.forward",),
         replacement=f"{__name__}:{replacement}",
-        requires=("transformers>=5.24", torch),
+        requires=(releases, torch),
         reason="Zamba's Mamba layers go token by token in a loop over the sample's: a graph for one length.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/zamba/modeling_zamba.py",
@@ -100,5 +102,6 @@ SPECS = tuple(
         higher_order=operators,
         kind="wrap",
     )
+    for releases in _RANGES
     for torch, (replacement, operators) in _WAYS.items()
 )
