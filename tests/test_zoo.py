@@ -1,6 +1,7 @@
 """The zoo: which models there are, how they are made small, and what becomes of results."""
 
 import argparse
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,14 @@ class TestEntries:
 
 class TestSmallConfigurations:
     """Rules that make a configuration small."""
+
+    def test_has_the_fields_of_a_release_where_its_class_has_them(self) -> None:
+        wanted = rules()["types"]["zamba"]["known"]
+        is_newer = "layers_block_type" in inspect.signature(type(small_config("zamba", "narrow"))).parameters
+        found = small_config("zamba", "narrow").layers_block_type
+        # Older releases have other names for them, and count them by a period.
+        assert (found == wanted["layers_block_type"]) == is_newer
+        assert found.count("hybrid") == 2
 
     def test_caps_every_size(self) -> None:
         config = small_config("llama", "narrow")

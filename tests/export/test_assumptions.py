@@ -18,6 +18,7 @@ from torch import nn
 from exportcompat import AssumptionError, AssumptionWarning, PatchReport, apply_patches, export, plan
 from exportcompat._verification._discrepancy import measure
 from exportcompat.matrix.cases import find_case
+from exportcompat.registry import ExportCompatError
 
 
 def applies(spec_id: str) -> bool:
@@ -301,7 +302,7 @@ def model_of(case: str) -> Any:
     return find_case(case).decoder().model
 
 
-@pytest.mark.skipif(not applies("dynamic-window"), reason="Doge is mended from transformers 5.15 on")
+@pytest.mark.skipif(not applies("dynamic-window"), reason="Doge is mended from transformers 4.54 on")
 def test_keys_beyond_a_dynamic_window_are_masked(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", AssumptionWarning)
@@ -311,7 +312,7 @@ def test_keys_beyond_a_dynamic_window_are_masked(tmp_path: Path) -> None:
     assert made.discrepancies.success, str(made.discrepancies)
 
 
-@pytest.mark.skipif(not applies("dynamic-window"), reason="Doge is mended from transformers 5.15 on")
+@pytest.mark.skipif(not applies("dynamic-window"), reason="Doge is mended from transformers 4.54 on")
 @pytest.mark.filterwarnings("ignore::exportcompat.AssumptionWarning")
 def test_a_window_that_is_not_mended_is_found(tmp_path: Path) -> None:
     inputs = {"input_ids": torch.randint(3, 60, (1, 5))}
@@ -324,7 +325,20 @@ def test_a_window_that_is_not_mended_is_found(tmp_path: Path) -> None:
     assert all("outside of" in row.call for row in made.discrepancies if not row.success)
 
 
-@pytest.mark.skipif(not applies("git-mask-length"), reason="GIT is mended from transformers 5.24 on")
+REFUSES_GIT = any(
+    item.applies and str(item.spec.replacement).endswith("to_refuse")
+    for item in plan()
+    if item.spec.id == "git-mask-length"
+)
+
+
+@pytest.mark.skipif(not REFUSES_GIT, reason="GIT with a cache is refused to transformers 4.57")
+def test_git_is_refused_with_a_cache_where_its_calls_have_masks_of_two_kinds(tmp_path: Path) -> None:
+    with pytest.raises(ExportCompatError, match="GIT hides padding in the first call"):
+        export(model_of("git"), {"input_ids": torch.randint(3, 60, (1, 5))}, tmp_path)
+
+
+@pytest.mark.skipif(not applies("git-mask-length") or REFUSES_GIT, reason="GIT is mended from transformers 5.24 on")
 def test_a_mask_is_widened_where_the_cache_is_filled(tmp_path: Path) -> None:
     inputs = {"input_ids": torch.randint(3, 60, (1, 5)), "attention_mask": torch.ones(1, 5, dtype=torch.long)}
     with warnings.catch_warnings():

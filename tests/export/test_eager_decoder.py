@@ -1,0 +1,93 @@
+"""What an exported decoder is compared with, where eager mode of a release is at fault or wants to be asked."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="what is compared are calls of a torch module")
+
+from exportcompat import apply_patches, export, plan  # noqa: E402
+from exportcompat._observer._padded_companion import is_prompt, needs_companion, with_companion  # noqa: E402
+
+IS_DOGE_MENDED = any(item.spec.id == "doge-mask" and item.applies for item in plan())
+
+
+def test_a_prompt_whose_tokens_see_later_ones_gets_a_padded_companion() -> None:
+    assert needs_companion(_unless_padded, _prompt())
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_others_get_none(is_causal: bool) -> None:
+    def logits(call: Any) -> Any:
+        return _causal(call) if is_causal else _all_seen(call)
+
+    assert not needs_companion(logits, _prompt())
+
+
+def test_a_companion_is_the_first_text_without_its_first_token() -> None:
+    call = _prompt()
+    rows = with_companion(call)
+    assert is_prompt(call)
+    assert not is_prompt(rows)
+    assert rows["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 1], [0, 1, 1]]
+    assert rows["input_ids"].tolist() == [[5, 6, 7], [8, 9, 5], [5, 6, 7]]
+    assert call["attention_mask"].all()
+
+
+def _prompt() -> dict[str, Any]:
+    tokens = torch.tensor([[5, 6, 7], [8, 9, 5]])
+    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+
+
+def _causal(call: Any) -> Any:
+    return call["input_ids"].double().cumsum(1)[..., None]
+
+
+def _all_seen(call: Any) -> Any:
+    tokens = call["input_ids"].double()
+    return tokens.sum(1, keepdim=True).expand_as(tokens)[..., None]
+
+
+def _unless_padded(call: Any) -> Any:
+    return _all_seen(call) if call["attention_mask"].all() else _causal(call)
+
+
+@pytest.mark.parametrize(
+    "model_type",
+    [
+        pytest.param("electra", id="cache-on-request"),
+        pytest.param("moshi", id="masks-of-dropped-tokens"),
+    ],
+)
+def test_a_decoder_is_compared_with_what_upstream_means(model_type: str, tmp_path: Path) -> None:
+    made = export(_model(model_type), {"input_ids": torch.randint(3, 60, (1, 5))}, tmp_path)
+    assert made.discrepancies is not None
+    assert made.discrepancies.success, str(made.discrepancies)
+
+
+@pytest.mark.skipif(not IS_DOGE_MENDED, reason="Doge asks for its mask from transformers 5.18 on")
+def test_doge_is_causal_inside_a_scope(tmp_path: Path) -> None:
+    model, tokens = _model("doge"), torch.randint(3, 60, (2, 6))
+    other = tokens.clone()
+    other[:, -1] += 1
+    assert _difference(model, tokens, other) > 0.1
+    with apply_patches():
+        assert _difference(model, tokens, other) == 0
+    made = export(model, {"input_ids": tokens}, tmp_path)
+    assert made.discrepancies is not None
+    assert made.discrepancies.success, str(made.discrepancies)
+    assert any("padded text" in note for note in made.discrepancies.notes)
+
+
+def _difference(model: Any, tokens: Any, other: Any) -> float:
+    with torch.no_grad():
+        first, second = (model(input_ids=item).logits[:, :-1] for item in (tokens, other))
+    return float((first - second).abs().max())
+
+
+def _model(model_type: str) -> Any:
+    pytest.importorskip("transformers", reason="the models are those of transformers")
+    from exportcompat.matrix.zoo import build_type
+
+    return build_type("text-generation-with-past", model_type)
