@@ -2,12 +2,12 @@
 
 Symptom: a graph of Gemma2 in 4.44 is wrong wherever the cache is filled; so is an eager call without
 `cache_position`, which `generate` always passes; so is one of Nemotron to 4.46. No client of an exported decoder does.
-Mamba and Mamba2 to 5.3, and Jamba and Zamba to 4.57, refuse a cache without it, or count from 0 too; so do Bamba and Falcon-H1 to
-5.3.
+Mamba and Mamba2 to 5.3, and Jamba and Zamba to 4.57, refuse a cache without it, or count from 0 too; so do Bamba and
+Falcon-H1 to 5.3.
 Cause: `cache_position` defaults to `arange(0, new)`, which makes the causal mask that of a prompt.
 What is done: while it is traced, the default begins at the length of the cache.
-Can go: with transformers 4.44 for Gemma2, with 4.46 for Nemotron, with 4.57 for Jamba and Zamba (run on 4.54.1, 4.57.6, 5.0.0,
-5.2.0 and 5.3.0), and with 5.3 for the others, after which no model takes the argument (run on 5.3.0).
+Can go: with transformers 4.44 for Gemma2, with 4.46 for Nemotron, with 4.57 for Jamba (run on
+4.54.1, 4.57.6, 5.0.0, 5.2.0 and 5.3.0) and Zamba, and with 5.3 for the others, after which no model takes the argument (run on 5.3.0).
 """
 
 import inspect

@@ -1,7 +1,8 @@
 """Caches of models whose layers have states, each of a class of its own in older releases, are no pytree nodes.
 
 Symptom: `torch.export` refuses an `Lfm2HybridConvCache`, `FalconHybridMambaAttentionDynamicCache`,
-`ZambaHybridDynamicCache`, `Zamba2HybridDynamicCache`, `NemotronHHybridDynamicCache`, `Qwen3NextDynamicCache`, ... among the inputs.
+`ZambaHybridDynamicCache`, `Zamba2HybridDynamicCache`, `NemotronHHybridDynamicCache`, `Qwen3NextDynamicCache`, ...
+among the inputs.
 What is done: inside the scope the leaves are, layer by layer, `0.conv_state` and `0.recurrent_state`, or `0.key` and
 `0.value` for attention; what a layer does not have yet, or never has, is left out. What else the cache has (types of
 layers) is kept for a round trip, and is no part of what is compared.

@@ -1,4 +1,4 @@
-"""Doge hands its own mask to a kernel that was to be causal by itself, and tokens of a prompt see those behind them.
+"""Doge hands its mask to a kernel that was to be causal by itself, and tokens of a prompt see those behind them.
 
 Symptom: in eager mode, and so in the calls that `export` observes, a prompt without padding has other logits than beside
 a padded text, by 4 to 9. The graph has the mask, so it is called wrong.
@@ -20,7 +20,6 @@ _MODULE = "transformers.models.doge.modeling_doge"
 
 def patch_create_mask(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function that creates masks never leave its mask out."""
-
     signature = inspect.signature(original)
 
     # Callers name the embeddings and the cache as their release does, so arguments are passed on as they come.

@@ -28,8 +28,8 @@ _REFUSAL = (
 )
 
 _OLD_REFUSAL = (
-    "spec 'git-mask-length': to transformers 4.57 GIT hides padding in the first call and nothing in the later ones, and "
-    "one graph has one of the two. Export it for whole texts, generate=False; or use transformers 5.24, for texts with "
+    "spec 'git-mask-length': to transformers 4.57 GIT hides padding in the first call and nothing in the later ones, "
+    "and one graph has one of the two. Export it for whole texts, generate=False; or use transformers 5.24, for texts with "
     "a cache and without images"
 )
 
@@ -111,7 +111,7 @@ SPECS = variants(
         },
         "transformers<5.0": {
             "replacement": f"{__name__}:patch_git_forward_to_refuse",
-            "reason": "A call behind a cache has another mask than the first one, by an if: wrong numbers in one of them.",
+            "reason": "A call behind a cache has another mask than the first one, by an if: wrong numbers in one.",
         },
     },
 )

@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="what is compared are calls of a torch module")
 
-from exportcompat import apply_patches, export, plan  # noqa: E402
-from exportcompat._observer._padded_companion import is_prompt, needs_companion, with_companion  # noqa: E402
+from exportcompat import apply_patches, export, plan
+from exportcompat._observer._padded_companion import is_prompt, needs_companion, with_companion
 
 IS_DOGE_MENDED = any(item.spec.id == "doge-mask" and item.applies for item in plan())
 

@@ -17,8 +17,8 @@ _APART = 1e-3
 """By how much logits differ that depend on a later token; those that do not are computed alike."""
 
 NOTE = (
-    "in eager mode tokens of a prompt without padding see those behind them, which is a fault of this release: compared "
-    "in a batch with a padded text, where they do not"
+    "in eager mode tokens of a prompt without padding see those behind them, which is a fault of this release: "
+    "compared in a batch with a padded text, where they do not"
 )
 
 
