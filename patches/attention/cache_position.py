@@ -6,8 +6,8 @@ Mamba and Mamba2 to 5.3, and Jamba and Zamba to 4.57, refuse a cache without it,
 Falcon-H1 to 5.3.
 Cause: `cache_position` defaults to `arange(0, new)`, which makes the causal mask that of a prompt.
 What is done: while it is traced, the default begins at the length of the cache.
-Can go: with transformers 4.44 for Gemma2, with 4.46 for Nemotron, with 4.57 for Jamba (run on
-4.54.1, 4.57.6, 5.0.0, 5.2.0 and 5.3.0) and Zamba, and with 5.3 for the others, after which no model takes the argument (run on 5.3.0).
+Can go: with transformers 4.44 for Gemma2, with 4.46 for Nemotron, with 4.57 for Zamba and Jamba (run on 4.54.1, 4.57.6,
+5.0.0, 5.2.0 and 5.3.0), and with 5.3 for the others, after which no model takes the argument (run on 5.3.0).
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """Doge hands its mask to a kernel that was to be causal by itself, and tokens of a prompt see those behind them.
 
-Symptom: in eager mode, and so in the calls that `export` observes, a prompt without padding has other logits than beside
-a padded text, by 4 to 9. The graph has the mask, so it is called wrong.
+Symptom: in eager mode, and so in the calls that `export` observes, a prompt without padding has other logits than
+beside a padded text, by 4 to 9. The graph has the mask, so it is called wrong.
 Cause: `create_causal_mask` makes no mask for sdpa where nothing is padded; Doge's attention then adds what it has
 computed to nothing, and hands over a mask that hides nothing.
 What is done: inside the scope the mask is always made, in eager mode. A trace is as before: it has the mask.

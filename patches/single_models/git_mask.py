@@ -29,8 +29,8 @@ _REFUSAL = (
 
 _OLD_REFUSAL = (
     "spec 'git-mask-length': to transformers 4.57 GIT hides padding in the first call and nothing in the later ones, "
-    "and one graph has one of the two. Export it for whole texts, generate=False; or use transformers 5.24, for texts with "
-    "a cache and without images"
+    "and one graph has one of the two. Export it for whole texts, generate=False; or use transformers 5.24, for texts "
+    "with a cache and without images"
 )
 
 
