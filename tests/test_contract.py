@@ -29,6 +29,7 @@ MODULES = [
     "transformers.models.glm4v.modeling_glm4v",
     "transformers.models.swin.modeling_swin",
     "transformers.models.bart.modeling_bart",
+    "transformers.models.m2m_100.modeling_m2m_100",
 ]
 TABLES = [
     ("torch.utils._pytree", "SUPPORTED_NODES"),

@@ -1,4 +1,4 @@
-"""The length of the causal mask of Jamba, Zamba and Zamba2 is the value of a tensor.
+"""The length of the causal mask of Jamba and Zamba2 is the value of a tensor.
 
 Symptom: `GuardOnDataDependentSymNode`, `Eq(Min(8, u0), 8)`.
 Cause: `target_length = cache_position[-1] + 1` in `_update_causal_mask`.
@@ -37,7 +37,7 @@ def _spec(model: str, place: str, releases: str) -> PatchingSpec:
         targets=(f"transformers.models.{model}.modeling_{model}:{place}._update_causal_mask",),
         replacement=f"{__name__}:patch_update_causal_mask",
         requires=(f"transformers{releases}", "torch>=2.6,<2.15"),
-        reason="The length of the causal mask of Jamba, Zamba and Zamba2 is the value of a tensor: no graph.",
+        reason="The length of the causal mask of Jamba and Zamba2 is the value of a tensor: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v4.57.6/src/transformers/models/jamba/modeling_jamba.py",
         ),
@@ -47,8 +47,4 @@ def _spec(model: str, place: str, releases: str) -> PatchingSpec:
     )
 
 
-SPECS = (
-    _spec("jamba", "JambaModel", ">=4.44,<5.0"),
-    _spec("zamba", "ZambaModel", ">=4.57,<5.0"),
-    _spec("zamba2", "Zamba2Model", ">=4.49,<5.0"),
-)
+SPECS = (_spec("jamba", "JambaModel", ">=4.44,<5.0"), _spec("zamba2", "Zamba2Model", ">=4.49,<5.0"))
