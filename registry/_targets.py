@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -454,4 +455,16 @@ def _find_spec(name: str, path: Any) -> ModuleSpec | None:
     # importlib.util.find_spec would import the parents.
     finders = [finder for finder in list(sys.meta_path) if hasattr(finder, "find_spec")]
     found = (finder.find_spec(name, path) for finder in finders)
-    return next((spec for spec in found if spec is not None), None)
+    try:
+        return next((spec for spec in found if spec is not None), None)
+    except KeyError:
+        # What finds a folder without `__init__` asks for its parent among the modules that are imported.
+        return _spec_of_folder(name, path)
+
+
+def _spec_of_folder(name: str, path: Any) -> ModuleSpec:
+    """Return what is known of a namespace package, whose parent has these folders."""
+    spec = ModuleSpec(name, None, is_package=True)
+    folders = (Path(folder, name.rpartition(".")[2]) for folder in path or ())
+    spec.submodule_search_locations = [str(folder) for folder in folders if folder.is_dir()]
+    return spec

@@ -12,7 +12,7 @@ ONNX has `MatMulInteger`, of which the exporter does not know.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Integers
 are counted as float64, and a product of int8 becomes that of ONNX, from torch 2.8 on. The first two cost some 31 times
 their elements where the length is dynamic, and not its square.
-To onnxscript 0.5.6 `torch-onnx-index-put`, which has the same place, does it too.
+To onnxscript 0.7.1 `torch-onnx-index-put`, which has the same place, does it too.
 Can go: when torch or onnxscript has them.
 """
 
@@ -39,7 +39,7 @@ SPECS = (
         id="torch-onnx-missing-operators",
         targets=("torch.onnx._internal.exporter._decomp:create_onnx_friendly_decomposition_table",),
         replacement=f"{__name__}:patch_decomposition_table",
-        requires=("torch>=2.6", "onnxscript>=0.5.7"),
+        requires=("torch>=2.6", "onnxscript>=0.7.2"),
         reason="cummax, cummin and searchsorted, which isin uses, have no operator in ONNX: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_decomp.py",),
         proofs=("ranking_gpt",),
