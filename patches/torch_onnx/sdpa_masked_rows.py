@@ -121,8 +121,12 @@ def _is_shared(query: Any, key: Any) -> bool:
 
 def _is_counted(query: Any) -> bool:
     """Say whether the batch of a query, `(batch, heads, sequence, channels)`, is data, as after a selection."""
+    import torch
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+    # Dynamo cannot trace the question, and asks torch's own about the batch where it is data.
+    if torch.compiler.is_dynamo_compiling():
+        return False
     return bool(query.dim() == _RANK and free_unbacked_symbols(query.shape[0]))
 
 
