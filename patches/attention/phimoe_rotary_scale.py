@@ -2,7 +2,8 @@
 
 Symptom: `Could not guard on data-dependent expression Eq(u0, 1)` for Phi-3.5-MoE and every PhiMoE with longrope.
 Cause: its rotary `forward` takes `max(position_ids) + 1` for a bool, and picks the scale of cosines by an `if` on it.
-The frequencies themselves do not change, whatever `rotary-frequencies` and upstream do about other models.
+To 5.14 it has the frequencies of the length computed, too; later ones do not change, whatever `rotary-frequencies` and
+upstream do about other models.
 What is done: while it is traced, the body runs once for short and once for long texts, and `torch.where` picks one.
 Can go: when the scale is picked by a tensor upstream.
 """
@@ -35,7 +36,7 @@ SPECS = (
         id="phimoe-rotary-scale",
         targets=("transformers.models.phimoe.modeling_phimoe:PhimoeRotaryEmbedding.forward",),
         replacement=f"{__name__}:patch_rotary_forward",
-        requires=("transformers>=5.24", "torch>=2.6"),
+        requires=("transformers>=5.0", "torch>=2.6"),
         reason="PhiMoE picks the scale of cosines by an if on the length of the text: no graph.",
         upstream=(
             "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/phimoe/modeling_phimoe.py",

@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
 
 def patch_create_causal_mask(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,6 +47,19 @@ def patch_create_causal_mask(original: Callable[..., Any]) -> Callable[..., Any]
     return create_causal_mask
 
 
+def patch_renamed_create_causal_mask(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same where some models still give the embeddings by a name that is not that of an argument any more."""
+    patched = patch_create_causal_mask(original)
+
+    @functools.wraps(original)
+    def create_causal_mask(*args: Any, **kwargs: Any) -> Any:
+        if "input_embeds" in kwargs:
+            kwargs["inputs_embeds"] = kwargs.pop("input_embeds")
+        return patched(*args, **kwargs)
+
+    return create_causal_mask
+
+
 def _with_recent(function: Callable[..., Any] | None, first: int) -> Callable[..., Any]:
     """Return a mask function that allows what another one does, from the key `first` on."""
 
@@ -68,17 +81,25 @@ def _without_dropped(mask: Any, new: Any, window: int) -> Any:
     return torch.where(is_dropped, torch.finfo(mask.dtype).min if mask.is_floating_point() else False, mask)
 
 
-SPECS = (
-    PatchingSpec(
-        id="window-in-cache",
-        targets=("imported(transformers.masking_utils:create_causal_mask)",),
-        replacement=f"{__name__}:patch_create_causal_mask",
-        requires=("transformers>=5.2", "torch>=2.6"),
-        reason="The window of Moshi is in its cache and not in its mask: wrong beyond it in a graph.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/moshi/modeling_moshi.py",
-        ),
-        proofs=("olmoe_window",),
-        kind="wrap",
-    ),
+SPECS = variants(
+    {
+        "id": "window-in-cache",
+        "targets": ("imported(transformers.masking_utils:create_causal_mask)",),
+        "replacement": f"{__name__}:patch_create_causal_mask",
+        "reason": "The window of Moshi is in its cache and not in its mask: wrong beyond it in a graph.",
+        "proofs": ("olmoe_window",),
+        "kind": "wrap",
+    },
+    {
+        # Nemotron-H and OLMo hybrid still call the embeddings as upstream did before 5.2.
+        "transformers>=5.2,<5.9": {
+            "replacement": f"{__name__}:patch_renamed_create_causal_mask",
+            "upstream": (
+                source("models/moshi/modeling_moshi.py", "v5.6.0"),
+                source("models/nemotron_h/modeling_nemotron_h.py", "v5.6.0"),
+            ),
+            "proofs": ("olmoe_window", "nemotron_h"),
+        },
+        "transformers>=5.9": {"upstream": (source("models/moshi/modeling_moshi.py", "v5.24.0"),)},
+    },
 )
