@@ -11,7 +11,7 @@ Can go: when the scale is picked by a tensor upstream.
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
 
 def patch_rotary_forward(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,17 +31,34 @@ def patch_rotary_forward(original: Callable[..., Any]) -> Callable[..., Any]:
     return forward
 
 
-SPECS = (
-    PatchingSpec(
-        id="phimoe-rotary-scale",
-        targets=("transformers.models.phimoe.modeling_phimoe:PhimoeRotaryEmbedding.forward",),
-        replacement=f"{__name__}:patch_rotary_forward",
-        requires=("transformers>=5.0", "torch>=2.6"),
-        reason="PhiMoE picks the scale of cosines by an if on the length of the text: no graph.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/phimoe/modeling_phimoe.py",
-        ),
-        proofs=("phimoe_longrope",),
-        kind="wrap",
-    ),
+def patch_layered_rotary_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same where `forward` also takes a type of layers, and refuses any."""
+    of_all_layers = patch_rotary_forward(original)
+
+    def forward(self: Any, x: Any, position_ids: Any = None, layer_type: Any = None) -> Any:
+        if layer_type is not None:
+            return original(self, x, position_ids, layer_type)
+        return of_all_layers(self, x, position_ids)
+
+    return forward
+
+
+SPECS = variants(
+    {
+        "id": "phimoe-rotary-scale",
+        "targets": ("transformers.models.phimoe.modeling_phimoe:PhimoeRotaryEmbedding.forward",),
+        "reason": "PhiMoE picks the scale of cosines by an if on the length of the text: no graph.",
+        "proofs": ("phimoe_longrope",),
+        "kind": "wrap",
+    },
+    {
+        "transformers>=5.0,<5.15": {
+            "replacement": f"{__name__}:patch_layered_rotary_forward",
+            "upstream": (source("models/phimoe/modeling_phimoe.py", "v5.6.0"),),
+        },
+        "transformers>=5.15": {
+            "replacement": f"{__name__}:patch_rotary_forward",
+            "upstream": (source("models/phimoe/modeling_phimoe.py", "v5.24.0"),),
+        },
+    },
 )
