@@ -12,8 +12,7 @@ Can go: when upstream subtracts the lengths, or when graphs can skip the sounds.
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.patches.toolkit.records import source
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
 
 def patch_build_audio_timestamps(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,17 +32,23 @@ def patch_build_audio_timestamps(original: Callable[..., Any]) -> Callable[..., 
     return when_traced(original, traced)
 
 
-SPECS = (
-    PatchingSpec(
-        id="musicflamingo-timestamps",
-        targets=(
-            "transformers.models.musicflamingo.modeling_musicflamingo:MusicFlamingoModel._build_audio_timestamps",
-        ),
-        replacement=f"{__name__}:patch_build_audio_timestamps",
-        requires=("transformers>=5.24", "torch>=2.6"),
-        reason="The sums of the lengths of sounds have one row for no sounds: ONNX Runtime stops at the next token.",
-        upstream=(source("models/musicflamingo/modeling_musicflamingo.py", "v5.24.0"),),
-        proofs=("musicflamingo",),
-        kind="wrap",
-    ),
+_MODULE = "transformers.models.musicflamingo.modeling_musicflamingo"
+_SOURCE = "models/musicflamingo/modeling_musicflamingo.py"
+
+SPECS = variants(
+    {
+        "id": "musicflamingo-timestamps",
+        "targets": (f"{_MODULE}:MusicFlamingoModel._build_audio_timestamps",),
+        "replacement": f"{__name__}:patch_build_audio_timestamps",
+        "reason": "The sums of the lengths of sounds have one row for no sounds: ONNX Runtime stops at the next token.",
+        "proofs": ("musicflamingo",),
+        "kind": "wrap",
+    },
+    {
+        "transformers>=5.5,<5.10": {
+            "targets": (f"{_MODULE}:MusicFlamingoForConditionalGeneration._build_audio_timestamps",),
+            "upstream": (source(_SOURCE, "v5.6.0"),),
+        },
+        "transformers>=5.10": {"upstream": (source(_SOURCE, "v5.24.0"),)},
+    },
 )
