@@ -77,7 +77,7 @@ SPECS = (
         id="torch-export-size-bounds",
         targets=("torch.export._trace:make_constraints",),
         replacement=f"{__name__}:patch_make_constraints",
-        requires=("torch>=2.13,<2.14",),
+        requires=("torch>=2.11,<2.14",),
         reason="A program refuses inputs that are shorter than the sum of what torch takes for the smallest sizes.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_export/non_strict_utils.py",),
         proofs=("llama_program",),
