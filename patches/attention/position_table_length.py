@@ -53,5 +53,5 @@ SPECS = variants(
         "proofs": ("m2m_100_decoder",),
         "kind": "wrap",
     },
-    {"transformers>=4.57": {}},
+    {"transformers>=4.51": {}},
 )
