@@ -5,8 +5,8 @@ the file is right for every length (`on_assumption="error"`: no file).
 Cause: before `_ignore_causal_mask_sdpa` says that a traced mask is never left out, it cuts the mask of padding to the
 length of the keys, if it is longer. Keys of a layer that holds its window are fewer than the tokens of the text.
 What is done: while it is traced, it says no at once.
-Can go: when upstream asks whether it is traced before it looks at lengths. From 5.0 to 5.19 no assumption is told (run
-on 5.6.0, 5.14.1 and 5.18.0).
+Can go: when upstream asks whether it is traced before it looks at lengths. From 5.0 to 5.19 it is told of models that
+have layers with and without a window alone, as Gemma3 (run on 5.6.0, 5.14.1 and 5.18.0).
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def patch_ignore_causal_mask_sdpa(original: Callable[..., Any]) -> Callable[...,
     return _ignore_causal_mask_sdpa
 
 
-def _variant(releases: str) -> PatchingSpec:
+def _variant(releases: str, proof: str = "mistral_window_cache") -> PatchingSpec:
     return PatchingSpec(
         id="mask-shortcut-lengths",
         targets=("transformers.masking_utils:_ignore_causal_mask_sdpa",),
@@ -36,10 +36,10 @@ def _variant(releases: str) -> PatchingSpec:
         requires=(f"transformers{releases}", "torch>=2.11"),
         reason="A file whose layers hold a window is said to be right for some lengths only, and is right for all.",
         upstream=("https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/masking_utils.py",),
-        proofs=("mistral_window_cache",),
+        proofs=(proof,),
         defect=(r"padding_mask\.shape\[-1\] > kv_length",),
         kind="wrap",
     )
 
 
-SPECS = (_variant(">=4.56,<5.0"), _variant(">=5.20"))
+SPECS = (_variant(">=4.56,<5.0"), _variant(">=5.0,<5.20", "gemma3_cache"), _variant(">=5.20"))
