@@ -138,6 +138,16 @@ def test_a_missing_module_is_looked_for_without_imports(unloaded: str) -> None:
     assert sys.modules == before
 
 
+def test_a_folder_without_init_is_looked_into_without_imports(unloaded: str, tmp_path: Path) -> None:
+    (tmp_path / "unloadedpkg" / "libs").mkdir()
+    (tmp_path / "unloadedpkg" / "libs" / "deep.py").write_text("raise RuntimeError('imported')")
+    before = dict(sys.modules)
+    parse_target("unloadedpkg.libs.deep:f", "fake-spec").require_module()
+    with pytest.raises(ModuleMissingError):
+        parse_target("unloadedpkg.libs.other:f", "fake-spec").require_module()
+    assert sys.modules == before
+
+
 def test_a_lazy_module_is_not_asked(make_module: Callable[..., ModuleType]) -> None:
     def load(name: str) -> Any:
         raise RuntimeError(f"imported {name}")

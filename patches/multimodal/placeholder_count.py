@@ -1,8 +1,8 @@
 """That there are as many features as tokens for them is checked by a branch on data, or by an operator that ONNX lacks.
 
 Symptom: Qwen2-VL, Qwen2.5-VL, Qwen3-VL as a whole: `GuardOnDataDependentSymNode` (to 4.52, 4.55 to 4.57), `No ONNX
-function found for aten._is_all_true` (from 5.12 on); with `torch-onnx-check-leftovers`, and from 5.0 to 5.11, a file that
-takes any number.
+function found for aten._is_all_true` (from 5.12 on); with `torch-onnx-check-leftovers`, and from 5.0 to 5.11, a file
+that takes any number.
 Cause: `n_image_tokens != n_image_features` with the number from `.item()` (to 4.52);
 `inputs_embeds[mask].numel() != image_features.numel()`; `torch_compilable_check` of a tensor. 4.53 and 4.54 check
 nothing while they are traced; what 5.0 to 5.11 check is an assertion of the graph, which the exporter drops.
@@ -131,7 +131,7 @@ SPECS = (
     _variant(">=4.52,<4.53", "patch_qwen_vl_forward", (_MODEL25,), _PROOFS[1:2], "v4.52.4"),
     _variant(">=4.55,<4.57", "patch_get_placeholder_mask", _TARGETS[:2], _PROOFS[:2], "v4.56.2"),
     _variant(">=4.57,<5", "patch_get_placeholder_mask", _TARGETS, _PROOFS, "v4.57.6"),
-    # There is a graph without it (from 5.12 on with torch 2.8), which refuses nothing; that of Qwen3-VL stops by itself.
+    # There is a graph without it (from 5.12 on with torch 2.8), which refuses nothing; Qwen3-VL's stops by itself.
     _variant(">=5.0,<5.12", "patch_get_placeholder_mask", _TARGETS, _REFUSED, "v5.6.0"),
     _variant(">=5.12", "patch_get_placeholder_mask", _TARGETS, _REFUSED, "v5.23.0"),
 )

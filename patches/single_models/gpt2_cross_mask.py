@@ -1,7 +1,7 @@
 """GPT-2 makes a mask for its encoder's states from those of the call, and a graph is given those that are new alone.
 
-Symptom: `The size of tensor a must match the size of tensor b` in the cross-attention of a GPT-2 that was joined with an
-encoder, as in image captioning (`VisionEncoderDecoderModel`).
+Symptom: `The size of tensor a must match the size of tensor b` in the cross-attention of a GPT-2 that was joined with
+an encoder, as in image captioning (`VisionEncoderDecoderModel`).
 Cause: these releases drop the mask of the encoder (`encoder_attention_mask = None`), so a mask without any padding is
 made, as long as the states that the call has. In a graph those in the cache come in front of them.
 What is done: while it is traced, there is no such mask, as in eager mode, where all of it is true.

@@ -32,9 +32,7 @@ SPECS = (
         replacement=f"{__name__}:patch_upsample_align_corners_mode",
         requires=("torch>=2.6", "onnxscript<0.7.1"),
         reason="Maps that are resized to one row or column are those of another place: wrong numbers.",
-        upstream=(
-            "https://github.com/microsoft/onnxscript/blob/v0.7.0/onnxscript/function_libs/torch_lib/ops/nn.py",
-        ),
+        upstream=("https://github.com/microsoft/onnxscript/blob/v0.7.0/onnxscript/function_libs/torch_lib/ops/nn.py",),
         proofs=("llava_onevision_video",),
         kind="wrap",
     ),

@@ -1,7 +1,7 @@
 """A file of Gemma 4 stops in a call without images, in the embeddings of their patches.
 
-Symptom: ONNX Runtime to 1.31: `Non-zero status code returned while running MatMul node: left operand cannot broadcast on
-dim 0`, in each call behind the first one, since those have no images.
+Symptom: ONNX Runtime to 1.31: `Non-zero status code returned while running MatMul node: left operand cannot broadcast
+on dim 0`, in each call behind the first one, since those have no images.
 Cause: the positions of patches, one-hot as `(images, 2, patches, positions)`, are multiplied with a table for height
 and width, `(2, positions, hidden)`, that the images share. ONNX Runtime takes an axis of size 0 for one that does not
 broadcast.
