@@ -52,7 +52,7 @@ SPECS = variants(
         "kind": "wrap",
     },
     {
-        "transformers>=5.0,<5.15": {
+        "transformers>=5.1,<5.15": {
             "replacement": f"{__name__}:patch_layered_rotary_forward",
             "upstream": (source("models/phimoe/modeling_phimoe.py", "v5.6.0"),),
         },
