@@ -32,7 +32,7 @@ SPECS = (
         id="torch-onnx-full-types",
         targets=("torch.onnx._internal.exporter._core:_handle_call_function_node_with_lowering",),
         replacement=f"{__name__}:patch_handle_call_function_node",
-        requires=("torch>=2.6", "onnxscript<0.7.1"),
+        requires=("torch>=2.10", "onnxscript<0.7.1"),
         reason="A tensor that is filled with an integer is one of floats in ONNX: a file that does not load.",
         upstream=(
             "https://github.com/microsoft/onnxscript/blob/v0.7.0/onnxscript/function_libs/torch_lib/ops/core.py",
