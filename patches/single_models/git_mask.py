@@ -19,7 +19,7 @@ from exportcompat.patches.toolkit.records import source, variants
 from exportcompat.patches.toolkit.wrapping import when_traced
 from exportcompat.registry import ExportCompatError, Unchanged
 
-_QUESTION = "cache_length > 0"
+_QUESTION = "_length > 0"
 
 _REFUSAL = (
     "spec 'git-mask-length': GIT puts the features of images before the text in the first call, and nothing in the "
@@ -29,8 +29,8 @@ _REFUSAL = (
 
 _OLD_REFUSAL = (
     "spec 'git-mask-length': to transformers 4.57 GIT hides padding in the first call and nothing in the later ones, "
-    "and one graph has one of the two. Export it for whole texts, generate=False; or use transformers 5.24, for texts "
-    "with a cache and without images"
+    "and one graph has one of the two. Export it for whole texts, generate=False; or use transformers 5.3 or later, "
+    "for texts with a cache and without images"
 )
 
 
@@ -104,7 +104,7 @@ SPECS = variants(
         "kind": "wrap",
     },
     {
-        "transformers>=5.24": {
+        "transformers>=5.18": {
             "replacement": f"{__name__}:patch_git_forward",
             "reason": "The mask is widened for images whether the cache is empty or not: wrong numbers with padding.",
             "proofs": ("git",),
