@@ -166,7 +166,7 @@ def test_specs_have_what_is_known_of_each_release(made: Path) -> None:
     assert spec["evidence"][0]["first"] == "4.44.0" and spec["evidence"][-1]["last"] == "4.47.1"
     # Its target is found by a word, so that no source of it is in the lock file: what was run is what is known.
     assert [span["evidence"] for span in spec["evidence"]] == ["not proved", "proved"]
-    (spec,) = [spec for spec in specs if spec["id"] == "git-mask-length"]
+    (spec,) = [spec for spec in specs if spec["id"] == "git-token-positions"]
     assert {span["evidence"] for span in spec["evidence"]} <= {"proved", "same source"}
 
 

@@ -338,7 +338,9 @@ def test_git_is_refused_with_a_cache_where_its_calls_have_masks_of_two_kinds(tmp
         export(model_of("git"), {"input_ids": torch.randint(3, 60, (1, 5))}, tmp_path)
 
 
-@pytest.mark.skipif(not applies("git-mask-length") or REFUSES_GIT, reason="GIT is mended from transformers 5.24 on")
+@pytest.mark.skipif(
+    not applies("git-mask-length") or REFUSES_GIT, reason="GIT with a cache is refused to transformers 4.57"
+)
 def test_a_mask_is_widened_where_the_cache_is_filled(tmp_path: Path) -> None:
     inputs = {"input_ids": torch.randint(3, 60, (1, 5)), "attention_mask": torch.ones(1, 5, dtype=torch.long)}
     with warnings.catch_warnings():
