@@ -121,8 +121,8 @@ def _modules_of(model: Any) -> list[ModuleType]:
 
 def _is_place(module: ModuleType, name: str) -> bool:
     """Say whether a module calls what is replaced, has no other of that name, and does not look at it as a type."""
-    found = vars(module).get(name, None if name in _BEFORE else _OURS[name])
-    is_own = found is _OURS[name] or (name in _BEFORE and found is _BEFORE[name])
+    found = vars(module).get(name)
+    is_own = found is _OURS[name] or found is _BEFORE.get(name)
     return is_own and _calls(getattr(module, "__file__", None) or "", name)
 
 

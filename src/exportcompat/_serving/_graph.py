@@ -10,6 +10,11 @@ def producer(value: Any, operator: str) -> Any:
     return node if node is not None and node.op_type == operator and not node.domain else None
 
 
+def attribute(node: Any, name: str, default: Any) -> Any:
+    """Return what a node has for an attribute, or the default of its operator."""
+    return node.attributes[name].value if name in node.attributes else default
+
+
 def size(value: Any, axis: int, rank: int = 4) -> int | None:
     """Return the size along an axis if it is a number and there are `rank` axes."""
     shape = None if value is None else value.shape

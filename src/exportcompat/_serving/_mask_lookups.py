@@ -7,7 +7,7 @@ mask has any true element is asked of a copy in int64, eight times as large as t
 
 from typing import Any
 
-from ._graph import Writer, numbers, producer, replace
+from ._graph import Writer, attribute, numbers, producer, replace
 
 
 def read_masks_directly(model: Any) -> int:
@@ -33,7 +33,7 @@ def _looked_up(graph: Any, node: Any) -> bool:
     table, places = node.inputs
     pairs = producer(places, "Concat")
     shape = None if table.shape is None else [str(size) for size in table.shape]
-    batch_dims = node.attributes["batch_dims"].value if "batch_dims" in node.attributes else 0
+    batch_dims = attribute(node, "batch_dims", 0)
     if pairs is None or shape is None or len(shape) != 2 or len(pairs.inputs) != 2 or batch_dims:
         return False
     if pairs.attributes["axis"].value not in (-1, 4) or len(node.outputs[0].shape or ()) != 4:

@@ -6,7 +6,7 @@ results are transposed each. The operator finds its heads in what is not.
 
 from typing import Any
 
-from ._graph import Writer, is_swap, producer, replace, size
+from ._graph import Writer, attribute, is_swap, producer, replace, size
 
 
 def merge_heads(model: Any, *, anyway: bool = False) -> int:
@@ -101,7 +101,7 @@ def _swap_of(value: Any) -> Any:
     """Return the node that has exchanged heads and sequence, maybe before a norm of the channels; None for others."""
     norm = producer(value, "RMSNormalization")
     if norm is not None:
-        axis = norm.attributes["axis"].value if "axis" in norm.attributes else -1
+        axis = attribute(norm, "axis", -1)
         if axis not in (-1, 3) or len(norm.inputs[1].shape or (0, 0)) != 1:
             return None
         value = norm.inputs[0]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._graph import Writer, producer, replace
+from ._graph import Writer, attribute, producer, replace
 from ._grouped_query import MICROSOFT
 
 
@@ -29,15 +29,15 @@ def _joined(graph: Any, norm: Any) -> bool:
     )
     # The operator takes two states of one shape, and the norm is over the last axis.
     is_alike = len(shapes) == 2 and shapes[0] is not None and shapes[0] == shapes[1] and len(shapes[0]) == 3
-    axis = norm.attributes["axis"].value if "axis" in norm.attributes else -1
-    stash = norm.attributes["stash_type"].value if "stash_type" in norm.attributes else 1
+    axis = attribute(norm, "axis", -1)
+    stash = attribute(norm, "stash_type", 1)
     if not is_alike or axis not in (-1, 2) or stash != 1 or total.is_graph_output():
         return False
     if not scale.is_initializer() or len(scale.shape) != 1:
         return False
     # Others may read the sum before the norm does.
     writer = Writer(graph, add)
-    attributes = {"epsilon": norm.attributes["epsilon"].value if "epsilon" in norm.attributes else 1e-5}
+    attributes = {"epsilon": attribute(norm, "epsilon", 1e-5)}
     made = writer.node(
         "SkipSimplifiedLayerNormalization",
         [*add.inputs, scale],
