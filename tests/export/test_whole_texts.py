@@ -45,6 +45,6 @@ def test_git_with_images_and_a_cache_is_refused_with_what_to_do(tmp_path: Path) 
     config = transformers.GitConfig(vision_config=vision, vocab_size=64, **sizes)
     model = transformers.GitForCausalLM(config).eval()
     inputs = {"input_ids": TOKENS, "attention_mask": torch.ones_like(TOKENS), "pixel_values": torch.rand(2, 3, 16, 16)}
-    with pytest.raises(ExportCompatError, match=r"generate=False; or leave pixel_values out"):
+    with pytest.raises(ExportCompatError, match=r"generate=False; or (leave pixel_values out|use transformers 5\.3)"):
         export(model, inputs, tmp_path)
     assert not list(tmp_path.iterdir())
