@@ -38,11 +38,21 @@ def _infer_types(node: ir.Node, opset: int) -> None:
     if not onnx.defs.has(node.op_type, opset, "") or all(value.dtype is not None for value in node.outputs):
         return
     schema = onnx.defs.get_schema(node.op_type, opset, "")
+    of_tensors = {item.type_param_str for item in schema.type_constraints if _is_of_tensors(item)}
     given = zip(schema.inputs, node.inputs, strict=False)
-    kinds = {formal.type_str: value.dtype for formal, value in given if value is not None and value.dtype is not None}
+    # What a loop or a branch takes and gives has one name for the types of all, which differ, and sequences too.
+    kinds = {
+        formal.type_str: value.dtype
+        for formal, value in given
+        if value is not None and value.dtype is not None and formal.is_homogeneous and formal.type_str in of_tensors
+    }
     for formal, value in zip(schema.outputs, node.outputs, strict=False):
         if value.dtype is None and formal.type_str in kinds:
             value.dtype = kinds[formal.type_str]
+
+
+def _is_of_tensors(constraint: Any) -> bool:
+    return all(name.startswith("tensor(") for name in constraint.allowed_type_strs)
 
 
 def _types(node: ir.Node) -> tuple[ir.DataType, ...]:

@@ -9,6 +9,9 @@ import torch
 _STEPS = 31
 """Steps that are enough for an axis of any length that is not known: 2**31 places."""
 
+_MEAN, _MAX = 1, 2
+"""Ways of `embedding_bag`, beside the sum."""
+
 
 def table() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator."""
@@ -25,7 +28,13 @@ def table() -> dict[Any, Callable[..., Any]]:
 
 def corrections() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator that onnxscript translates, but not for every call."""
-    return {torch.ops.aten.group_norm.default: _group_norm, torch.ops.aten.histc.default: _histc}
+    aten = torch.ops.aten
+    return {
+        aten.group_norm.default: _group_norm,
+        aten.histc.default: _histc,
+        aten.embedding_bag.default: _embedding_bag,
+        aten.embedding_bag.padding_idx: _embedding_bag,
+    }
 
 
 def _int_mm(left: Any, right: Any) -> Any:
@@ -126,3 +135,53 @@ def _histc(x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:  # noqa:
     if x.is_floating_point():
         return NotImplemented
     return torch.histc(x.to(torch.float64), bins, min, max).to(x.dtype)
+
+
+def _embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Any, Any, Any, Any]:
+    """Return the sum, mean or largest row of each bag, `(bags, channels)`, and what only a gradient reads.
+
+    Args:
+        weight: `(rows, channels)`.
+        indices: `(count,)`, the rows of all bags, one bag behind the other.
+        offsets: `(bags,)`, where each bag begins; one more, the end, with `include_last_offset`.
+        scale_grad_by_freq: nothing in a graph without gradients.
+        mode: 0 for the sum, 1 for the mean, 2 for the largest.
+        sparse: nothing in a graph without gradients.
+        per_sample_weights: `(count,)`, factors of the rows, for sums; or None.
+        include_last_offset: whether the last of the offsets is the end.
+        padding_idx: a row that no bag counts, or None.
+    """
+    bags = offsets.shape[0] - int(include_last_offset)
+    bag = _bag_of_each(indices, offsets[:bags])
+    is_left_out = torch.zeros_like(indices, dtype=torch.bool)
+    if padding_idx is not None:
+        is_left_out = indices == (padding_idx if padding_idx >= 0 else padding_idx + weight.shape[0])
+    counts = indices.new_zeros(bags).index_add(0, bag, (~is_left_out).to(indices.dtype))
+    rows = weight[indices]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    rows = rows.masked_fill(is_left_out.unsqueeze(1), -math.inf if mode == _MAX else 0.0)
+    start = weight.new_zeros((bags, weight.shape[1]))
+    if mode == _MAX:
+        largest = (start - math.inf).scatter_reduce(0, bag.unsqueeze(1).expand(rows.shape), rows, "amax")
+        found = largest.masked_fill(counts.unsqueeze(1) == 0, 0.0)
+    else:
+        found = start.index_add(0, bag, rows)
+        found = found / counts.clamp(min=1).unsqueeze(1).to(found.dtype) if mode == _MEAN else found
+    return found, bag, counts, counts
+
+
+def _bag_of_each(indices: Any, offsets: Any) -> Any:
+    """Return the bag of each index, `(count,)`: how many begin at it or before it, less one."""
+    begins = indices.new_zeros(indices.shape[0] + 1).index_add(0, offsets, torch.ones_like(offsets))
+    return begins[:-1].cumsum(0) - 1

@@ -1,4 +1,4 @@
-"""Some operators of torch have none in ONNX, or none for every call: running extremes, searches, counts, group norms.
+"""Some operators of torch have none in ONNX, or none for every call: running extremes, searches, counts, norms, bags.
 
 Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes.
 With group normalization a file stops in a call without images: `cannot be reshaped to the requested shape. Input
@@ -8,10 +8,11 @@ a model with experts that lives on a GPU: `torch.histc only works on float but s
 Cause: neither ONNX nor onnxscript has them, and torch has no decomposition. `aten_group_norm` of onnxscript has the
 number of elements of a group inferred, which nothing can be inferred from where there is no row. `aten_histc`
 refuses integers, which torch counts on a GPU alone, and which transformers counts there (`grouped_mm_experts_forward`).
-ONNX has `MatMulInteger`, of which the exporter does not know.
+ONNX has `MatMulInteger`, of which the exporter does not know. `embedding_bag` becomes a loop over bags, which takes
+longer for each one.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Integers
-are counted as float64, and a product of int8 becomes that of ONNX, from torch 2.8 on. The first two cost some 31 times
-their elements where the length is dynamic, and not its square.
+are counted as float64, and a product of int8 becomes that of ONNX, from torch 2.8 on. Rows of all bags are added up at once. The
+first two cost some 31 times their elements where the length is dynamic, and not its square.
 To onnxscript 0.7.1 `torch-onnx-index-put`, which has the same place, does it too.
 Can go: when torch or onnxscript has them.
 """

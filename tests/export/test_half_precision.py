@@ -143,3 +143,26 @@ def test_what_a_file_in_half_precision_gives_for_padding_does_not_count() -> Non
     assert torch.equal(_of_text(keys, mask), torch.cat([keys[0, :, 2:].transpose(0, 1), keys[1].transpose(0, 1)]))
     assert _of_text(logits, None) is logits and _of_text(logits[0], mask).shape == logits[0].shape
     assert _of_text(logits, torch.ones(3, 4)) is logits
+
+
+def test_a_loop_gives_values_of_several_types() -> None:
+    onnx, ir = pytest.importorskip("onnx"), pytest.importorskip("onnx_ir")
+    from exportcompat.patches.torch_onnx._float32_nodes import widen_nodes
+
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[N, 4] x, int64 count) => (float[M, 4] y) {
+        none = SequenceEmpty ()
+        zero = Constant <value_int = 0> ()
+        parts, steps = Loop (count, , none, zero) <body = b (int64 i, bool on, some, step) => (bool out, more, next) {
+            out = Identity (on)
+            more = SequenceInsert (some, x)
+            next = Add (step, i)
+        }>
+        y = ConcatFromSequence <axis = 0> (parts)
+    }"""
+    model = ir.serde.deserialize_model(onnx.parser.parse_model(text))
+    loop = next(node for node in model.graph if node.op_type == "Loop")
+    # This is what the exporter knows of a function that it put in place.
+    loop.inputs[3].dtype = ir.DataType.INT64
+    loop.inputs[2].type = ir.SequenceType(ir.TensorType(ir.DataType.FLOAT))
+    widen_nodes(model)
+    assert [value.type for value in loop.outputs] == [None, None]

@@ -139,6 +139,44 @@ def test_a_file_counts_integers(tmp_path: Path) -> None:
         assert torch.equal(torch.from_numpy(found), torch.histc(chosen.double(), 5, 0, 4).int())
 
 
+class Bags(Module):  # type: ignore[misc,unused-ignore]
+    """Sums, means and largest rows of bags, without the row 3 and with it."""
+
+    def forward(self, indices: Any, offsets: Any, weight: Any) -> Any:
+        bag = torch.nn.functional.embedding_bag
+        factors = torch.arange(indices.shape[0]) / 7.0
+        return (
+            bag(indices, weight, offsets, mode="sum", per_sample_weights=factors, padding_idx=3),
+            bag(indices, weight, offsets, mode="mean", padding_idx=-2),
+            bag(indices, weight, offsets, mode="max", padding_idx=3),
+            bag(indices, weight, offsets, mode="mean"),
+            bag(
+                indices,
+                weight,
+                torch.cat([offsets, offsets.new_full((1,), indices.shape[0])]),
+                include_last_offset=True,
+            ),
+            bag(indices[: indices.shape[0] // 2 * 2].reshape(-1, 2), weight, mode="max"),
+        )
+
+
+@needs_the_spec
+def test_a_file_sums_bags_without_a_loop(tmp_path: Path) -> None:
+    path, weight = tmp_path / "model.onnx", rows(9, 5)
+    made = ((12, [0, 3, 4]), (20, [0, 3, 3, 10, 11]), (3, [0]), (5, [0, 0, 5]))
+    calls = [(torch.arange(count) % 4 + count % 6, torch.tensor(offsets), weight) for count, offsets in made]
+    axes = ({0: "count"}, {0: "bags"}, {})
+    with apply_patches(on_assumption="error"):
+        program = torch.onnx.export(Bags().eval(), calls[0], dynamic_shapes=axes, dynamo=True, verbose=False)
+    assert not {"Loop", "SequenceInsert"} & {node.op_type for node in program.model.graph}
+    program.save(str(path))
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for call in calls:
+        feeds = {item.name: tensor.numpy() for item, tensor in zip(session.get_inputs(), call, strict=True)}
+        for found, wanted in zip(session.run(None, feeds), Bags()(*call), strict=True):
+            torch.testing.assert_close(torch.from_numpy(found), wanted)
+
+
 def test_parts_of_a_count() -> None:
     x = torch.randint(0, 99, (400,), generator=torch.Generator().manual_seed(0))
     for bins in (1, 7, 98, 128):
