@@ -12,8 +12,8 @@ ONNX has `MatMulInteger`, of which the exporter does not know. `embedding_bag` b
 longer for each one.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Integers
 are counted as float64, and a product of int8 becomes that of ONNX, from torch 2.8 on.
-Rows of all bags are added up at once. The first two cost some 31 times their elements where the length is dynamic, not its
-square.
+Rows of all bags are added up at once. The first two cost some 31 times their elements where the length is dynamic, and
+not its square.
 To onnxscript 0.7.1 `torch-onnx-index-put`, which has the same place, does it too.
 Can go: when torch or onnxscript has them.
 """
