@@ -77,7 +77,7 @@ SPECS = (
         id="xlstm-cache-pytree",
         targets=(f"pytree({_MODULE}:xLSTMCache)",),
         replacement=f"{__name__}:node_of_xlstm_cache",
-        requires=("transformers>=5.24", "torch>=2.6"),
+        requires=("transformers>=4.54", "torch>=2.6"),
         reason="The cache of xLSTM cannot be an input or an output of a graph.",
         upstream=(source("models/xlstm/modeling_xlstm.py", "v5.24.0"),),
         proofs=("xlstm_export",),

@@ -40,22 +40,14 @@ def _of_backend(original: Callable[..., Any]) -> Callable[..., Any]:
 
     from exportcompat.patches.toolkit.tracing import is_traced
 
-    def forward(
-        self: Any,
-        query: Any,
-        key: Any,
-        value: Any,
-        igate: Any,
-        fgate: Any,
-        c_initial: Any = None,
-        n_initial: Any = None,
-        m_initial: Any = None,
-        return_last_states: bool | None = None,
-        mode: str | None = None,
-    ) -> Any:
-        parts, states = (query, key, value, igate, fgate), (c_initial, n_initial, m_initial)
-        if not is_traced(query) or "inference" not in (mode or self.config.mode):
-            return original(self, *parts, *states, return_last_states, mode)
+    signature = inspect.signature(original)
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs).arguments
+        if not is_traced(given["query"]) or "inference" not in (given.get("mode") or self.config.mode):
+            return original(self, *args, **kwargs)
+        parts = [given[name] for name in ("query", "key", "value", "igate", "fgate")]
+        states = [given.get(name) for name in ("c_initial", "n_initial", "m_initial")]
         options = {"eps": self.config.eps, "dtype_state": getattr(torch, self.config.inference_state_dtype)}
         return _scanned(self.step_kernel_fn, parts, states, options)
 
@@ -119,7 +111,7 @@ SPECS = (
             f"{_MODULE}:xLSTMForCausalLM.forward",
         ),
         replacement=f"{__name__}:patch_forward",
-        requires=("transformers>=5.24", "torch>=2.9"),
+        requires=("transformers>=4.54", "torch>=2.9"),
         reason="xLSTM loops over the chunks, tokens and parts of the sample: a graph for one length.",
         upstream=(source("models/xlstm/modeling_xlstm.py", "v5.24.0"),),
         proofs=("xlstm_export",),
