@@ -36,7 +36,7 @@ SPECS = (
         id="cpmant-mask",
         targets=("transformers.models.cpmant.modeling_cpmant:CpmAntModel._prepare_attention_mask",),
         replacement=f"{__name__}:patch_prepare_attention_mask",
-        requires=("transformers>=5.24", "torch>=2.6"),
+        requires=("transformers>=4.44", "torch>=2.6"),
         reason="CPM-Ant makes its mask from a list that is as long as the sample: a graph for one length.",
         upstream=(source("models/cpmant/modeling_cpmant.py", "v5.24.0"),),
         proofs=("cpmant",),

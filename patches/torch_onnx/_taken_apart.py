@@ -34,6 +34,7 @@ def corrections() -> dict[Any, Callable[..., Any]]:
         aten.histc.default: _histc,
         aten.embedding_bag.default: _embedding_bag,
         aten.embedding_bag.padding_idx: _embedding_bag,
+        aten.split.Tensor: _split,
     }
 
 
@@ -185,3 +186,19 @@ def _bag_of_each(indices: Any, offsets: Any) -> Any:
     """Return the bag of each index, `(count,)`: how many begin at it or before it, less one."""
     begins = indices.new_zeros(indices.shape[0] + 1).index_add(0, offsets, torch.ones_like(offsets))
     return begins[:-1].cumsum(0) - 1
+
+
+def _split(x: Any, size: Any, dim: int = 0) -> Any:
+    """Return the parts of a length that is not known, as slices: of such, onnxscript does not know how many there are.
+
+    Args:
+        x: a tensor.
+        size: the length of each part but the last.
+        dim: the axis.
+    """
+    if isinstance(size, int):
+        return NotImplemented
+    length = x.shape[dim]
+    last = int((length + size - 1) // size) - 1
+    parts = [x.narrow(dim, index * size, size) for index in range(last)]
+    return [*parts, x.narrow(dim, last * size, length - last * size)]

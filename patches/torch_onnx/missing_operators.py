@@ -1,4 +1,4 @@
-"""Some operators of torch have none in ONNX, or none for every call: running extremes, searches, counts, norms, bags.
+"""Some operators of torch have none in ONNX, or none for every call: extremes, searches, counts, norms, bags, parts.
 
 Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes.
 With group normalization a file stops in a call without images: `cannot be reshaped to the requested shape. Input
@@ -9,11 +9,12 @@ Cause: neither ONNX nor onnxscript has them, and torch has no decomposition. `at
 number of elements of a group inferred, which nothing can be inferred from where there is no row. `aten_histc`
 refuses integers, which torch counts on a GPU alone, and which transformers counts there (`grouped_mm_experts_forward`).
 ONNX has `MatMulInteger`, of which the exporter does not know. `embedding_bag` becomes a loop over bags, which takes
-longer for each one.
+longer for each one. A `SplitToSequence` of parts of a dynamic size, which `chunk` is, stops onnxscript's optimizer:
+`Error during constant folding for node 'node_split'`; it asks for the value of the size, which is no constant.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Integers
-are counted as float64, and a product of int8 becomes that of ONNX, from torch 2.8 on.
-Rows of all bags are added up at once. The first two cost some 31 times their elements where the length is dynamic, and
-not its square.
+are counted as float64, and a product of int8 becomes that of ONNX, from torch 2.8 on. Rows
+of all bags are added up at once, and parts are slices. The first two cost some 31 times their elements where the length
+is dynamic, and not its square.
 To onnxscript 0.7.1 `torch-onnx-index-put`, which has the same place, does it too.
 Can go: when torch or onnxscript has them.
 """
@@ -44,7 +45,7 @@ SPECS = (
         requires=("torch>=2.6", "onnxscript>=0.7.2"),
         reason="cummax, cummin and searchsorted, which isin uses, have no operator in ONNX: no graph.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_decomp.py",),
-        proofs=("ranking_gpt",),
+        proofs=("ranking_gpt", "prophetnet"),
         kind="wrap",
     ),
 )

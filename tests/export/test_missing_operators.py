@@ -177,6 +177,28 @@ def test_a_file_sums_bags_without_a_loop(tmp_path: Path) -> None:
             torch.testing.assert_close(torch.from_numpy(found), wanted)
 
 
+class Parted(Module):  # type: ignore[misc,unused-ignore]
+    """Halves and thirds of a length, of which the last may be shorter."""
+
+    def forward(self, x: Any) -> Any:
+        left, right = x.chunk(2, dim=1)
+        return (left, right, *x.chunk(3, dim=-2))
+
+
+@needs_the_spec
+def test_a_file_parts_any_length(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    with apply_patches():
+        torch.onnx.export(
+            Parted().eval(), (rows(2, 6, 3),), str(path), dynamic_shapes=({1: "length"},), dynamo=True, verbose=False
+        )
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for length in (6, 7, 12, 20):
+        x = rows(2, length, 3)
+        for found, wanted in zip(session.run(None, {"x": x.numpy()}), Parted()(x), strict=True):
+            assert torch.equal(torch.from_numpy(found), wanted)
+
+
 def test_parts_of_a_count() -> None:
     x = torch.randint(0, 99, (400,), generator=torch.Generator().manual_seed(0))
     for bins in (1, 7, 98, 128):
