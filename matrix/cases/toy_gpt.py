@@ -35,6 +35,8 @@ CASES = (
     _model("hooking", "that installs a hook"),
     _model("retried", "that the second try captures"),
     _model("repeating", "that repeats items by a size"),
+    _model("scaling", "that scales integers by a share of a size"),
+    _model("dividing", "that rounds quotients"),
     _model("counting", "that makes a number of a size"),
     _model("growing", "that lengthens a table"),
     _model("ranking", "that ranks tokens"),

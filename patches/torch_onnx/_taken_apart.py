@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from ._exact_division import table as divisions
+
 _STEPS = 31
 """Steps that are enough for an axis of any length that is not known: 2**31 places."""
 
@@ -30,6 +32,7 @@ def corrections() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator that onnxscript translates, but not for every call."""
     aten = torch.ops.aten
     return {
+        **divisions(),
         aten.group_norm.default: _group_norm,
         aten.histc.default: _histc,
         aten.embedding_bag.default: _embedding_bag,

@@ -1,4 +1,4 @@
-"""Some operators of torch have none in ONNX, or none for every call: extremes, searches, counts, norms, bags, parts.
+"""Some operators of torch have none in ONNX, or none for every call: extremes, searches, counts, quotients.
 
 Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes.
 With group normalization a file stops in a call without images: `cannot be reshaped to the requested shape. Input
@@ -11,10 +11,12 @@ refuses integers, which torch counts on a GPU alone, and which transformers coun
 ONNX has `MatMulInteger`, of which the exporter does not know. `embedding_bag` becomes a loop over bags, which takes
 longer for each one. A `SplitToSequence` of parts of a dynamic size, which `chunk` is, stops onnxscript's optimizer:
 `Error during constant folding for node 'node_split'`; it asks for the value of the size, which is no constant.
-What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. Integers
-are counted as float64, and a product of int8 becomes that of ONNX, from torch 2.8 on. Rows
-of all bags are added up at once, and parts are slices. The first two cost some 31 times their elements where the length
-is dynamic, and not its square.
+Silently wrong are `//` and `%` of floats, made of a quotient that is rounded too late, so that `1.0 // 0.1` is 10 and
+not 9, and `div` of integers with a rounding, which goes by float32: off from 16,777,217 on.
+What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. These
+two cost some 31 times their elements where the length is dynamic, and not its square. Integers are counted as float64,
+and a product of int8 becomes that of ONNX, from torch 2.8 on. Rows of all bags are added up at once, and parts are
+slices. Quotients are made from the remainder, as torch makes them.
 To onnxscript 0.7.1 `torch-onnx-index-put`, which has the same place, does it too.
 Can go: when torch or onnxscript has them.
 """
@@ -43,9 +45,9 @@ SPECS = (
         targets=("torch.onnx._internal.exporter._decomp:create_onnx_friendly_decomposition_table",),
         replacement=f"{__name__}:patch_decomposition_table",
         requires=("torch>=2.6", "onnxscript>=0.7.2"),
-        reason="cummax, cummin and searchsorted, which isin uses, have no operator in ONNX: no graph.",
+        reason="ONNX has nothing for some operators, as cummax: no graph; for others, as // and %, another: wrong.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_decomp.py",),
-        proofs=("ranking_gpt", "prophetnet"),
+        proofs=("ranking_gpt", "dividing_gpt", "prophetnet"),
         kind="wrap",
     ),
 )

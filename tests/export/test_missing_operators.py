@@ -199,6 +199,42 @@ def test_a_file_parts_any_length(tmp_path: Path) -> None:
             assert torch.equal(torch.from_numpy(found), wanted)
 
 
+class Divided(Module):  # type: ignore[misc,unused-ignore]
+    """Quotients and remainders of floats, of half precision, of large integers, and of numbers and sizes."""
+
+    def forward(self, x: Any, y: Any, i: Any) -> Any:
+        div, share = torch.div, i.shape[0] / 7
+        floats = (x // y, x // 0.1, x % y, x % 0.1, torch.remainder(5.0, y), div(x, y, rounding_mode="floor"))
+        integers = [part for other in (3, -7, i.flip(0) | 1) for part in (i // other, i % other, *_rounded(i, other))]
+        mixed = (i // 0.3, i % 0.3, i % i.shape[0], i % share, (x.half() // 0.1).float())
+        return (*floats, div(x, y, rounding_mode="trunc"), *integers, *mixed, *_rounded(i.int(), 3))
+
+
+def _rounded(x: Any, y: Any) -> tuple[Any, ...]:
+    return tuple(torch.div(x, y, rounding_mode=mode) for mode in ("floor", "trunc"))
+
+
+@needs_the_spec
+def test_a_file_rounds_quotients_as_torch_does(tmp_path: Path) -> None:
+    path, generator = tmp_path / "model.onnx", torch.Generator().manual_seed(0)
+
+    def numbers(count: int) -> tuple[Any, ...]:
+        x = torch.arange(count) / 10
+        y = (torch.randint(1, 30, (2 * count,), generator=generator) / 10) * (1 - 2 * (torch.arange(2 * count) % 2))
+        large = torch.randint(-(2**40), 2**40, (count,), generator=generator)
+        return torch.cat([x, -x]), y, torch.cat([large, torch.arange(count)])
+
+    with apply_patches():
+        axes = ({0: "count"},) * 3
+        torch.onnx.export(Divided(), numbers(20), str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for count in (20, 300):
+        given = numbers(count)
+        found = session.run(None, {name: part.numpy() for name, part in zip("xyi", given, strict=True)})
+        for index, (one, wanted) in enumerate(zip(found, Divided()(*given), strict=True)):
+            assert torch.equal(torch.from_numpy(one), wanted), index
+
+
 def test_parts_of_a_count() -> None:
     x = torch.randint(0, 99, (400,), generator=torch.Generator().manual_seed(0))
     for bins in (1, 7, 98, 128):
