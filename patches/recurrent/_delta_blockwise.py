@@ -1,9 +1,7 @@
 """The gated delta rule in blocks of tokens, without a loop and without `scan`, for a torch that cannot lower it.
 
-In a block, what the tokens write is the solution of a triangular system, whose inverse is put together from blocks of
-1, 2, 4, ... rows; powers of the matrix would overflow where keys are alike. A block takes the state `S` to `P S + Q`,
-and these are joined by `_parallel_scan`. Time grows with the tokens, and so does memory, by a matrix of key size x key
-size for each block and head.
+A block is a chunk, see `_token_pairs`. It takes the state `S` to `P S + Q`, and these are joined by `_parallel_scan`.
+Time grows with the tokens, and so does memory, by a matrix of key size x key size for each block and head.
 Source: Gated Delta Networks, https://arxiv.org/abs/2412.06464, section 3.3.
 """
 
@@ -13,12 +11,9 @@ from typing import Any
 BLOCK = 32
 """Tokens in a block."""
 
-_LEAST = 1e-37
-"""A decay of 0 has no logarithm."""
-
 
 def chunkwise_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, state: Any) -> tuple[Any, Any]:
-    """Return what `_delta_scan.scan_delta_rule` returns, of the same arguments."""
+    """Return what `_delta_chunks.scan_delta_rule` returns, of the same arguments."""
     import torch
 
     from ._parallel_scan import parallel_scan
@@ -59,9 +54,12 @@ class _Blocks:
         """Make blocks of `(batch, tokens, heads, size)` each."""
         import torch
 
+        from ._token_pairs import decayed_products, decays_between, halves, unit_inverse
+
         query, key, value, beta = (_blocked(part.float()) for part in (query, key, value, beta))
-        sums = torch.cumsum(_blocked(decay.double().clamp(min=_LEAST).log()), -2)
-        inverse = _inverse(beta * _pairs(key, key, sums).tril(-1))
+        sums = torch.cumsum(_blocked(decay.double()), -2)
+        decays = decays_between(sums, _is_behind(sums.device))
+        inverse = unit_inverse(beta * decayed_products(key, key, decays), halves(BLOCK, sums.device))
         read = beta * key * torch.exp(sums).float()
         return cls(query, key, inverse @ (beta * value), inverse @ read, sums)
 
@@ -78,8 +76,11 @@ class _Blocks:
         """Return the outputs, of value size, for the states before each block."""
         import torch
 
+        from ._token_pairs import decayed_products, decays_between
+
         changes = self.written - self.read @ states
-        attended = _pairs(self.query, self.key, self.sums) @ changes
+        decays = decays_between(self.sums, _is_behind(self.sums.device))
+        attended = decayed_products(self.query, self.key, decays) @ changes
         return (self.query * torch.exp(self.sums).float()) @ states + attended
 
 
@@ -93,26 +94,8 @@ def _blocked(part: Any) -> Any:
     return whole.unflatten(1, (count, BLOCK)).permute(1, 0, 3, 2, 4)
 
 
-def _pairs(left: Any, right: Any, sums: Any) -> Any:
-    """Return the product of each token with each one that is not behind it, decayed between them; 0 elsewhere."""
+def _is_behind(device: Any) -> Any:
     import torch
 
-    places = torch.arange(BLOCK, device=sums.device)
-    is_behind = (places[:, None] < places)[..., None]
-    decays = torch.exp((sums[..., :, None, :] - sums[..., None, :, :]).masked_fill(is_behind, -torch.inf)).float()
-    if decays.shape[-1] == 1:
-        return left @ right.transpose(-1, -2) * decays[..., 0]
-    return (left[..., :, None, :] * right[..., None, :, :] * decays).sum(-1)
-
-
-def _inverse(lower: Any) -> Any:
-    """Return the inverse of the unit matrix plus `lower`, which has zeros on and above its diagonal."""
-    import torch
-
-    places = torch.arange(BLOCK, device=lower.device)
-    inverse = torch.eye(BLOCK, device=lower.device)
-    for step in range(BLOCK.bit_length() - 1):
-        half = places >> step
-        is_joined = (half[:, None] % 2 == 1) & (half[:, None] - 1 == half)
-        inverse = inverse - inverse @ (lower * is_joined) @ inverse
-    return inverse
+    places = torch.arange(BLOCK, device=device)
+    return places[:, None] < places

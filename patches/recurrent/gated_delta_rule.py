@@ -1,12 +1,12 @@
 """A layer with the gated delta rule has chunks of 64 tokens, as many as the sample, and to 5.8 forgets its state.
 
-Symptom: Qwen3-Next, Qwen3.5, OLMo-hybrid: the file is wrong, or stops, beyond 64 tokens; the export takes minutes.
+Symptom: Qwen3-Next, Qwen3.5, OLMo-hybrid, Lara: the file is wrong, or stops, beyond 64 tokens; the export takes minutes.
 To 5.8 several tokens behind a past begin from nothing.
 Cause: loops of Python over the chunks and over the rows of one; `if ... seq_len == 1`, with `initial_state=None` in the
 other branch.
 What is done: while it is traced, a layer continues from its states for any number of tokens; zeros are an empty cache.
-The convolution has its state to the left of its inputs. The rule is applied token by token (see `_delta_scan`), and
-before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blockwise`).
+The convolution has its state to the left of its inputs. The rule goes by chunks of 32 tokens through torch's `scan` (see
+`_delta_chunks`), and before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blockwise`).
 Can go: when upstream's chunks are no loop in Python.
 """
 
@@ -22,7 +22,7 @@ _APART = ("conv_states_q", "conv_states_k", "conv_states_v")
 
 def patch_gated_delta_net(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `forward` of a gated delta net continue from its states while it is traced."""
-    from ._delta_scan import scan_delta_rule
+    from ._delta_chunks import scan_delta_rule
 
     return _patch_mixer(original, scan_delta_rule)
 
@@ -122,12 +122,12 @@ def _projected(mixer: Any, hidden: Any) -> Iterator[Any]:
 def _decay(mixer: Any, time: Any) -> Any:
     import torch
 
-    return torch.exp(-mixer.A_log.float().exp() * torch.nn.functional.softplus(time.float() + mixer.dt_bias))
+    return -mixer.A_log.float().exp() * torch.nn.functional.softplus(time.float() + mixer.dt_bias)
 
 
 def _heads(mixer: Any, inputs: Any) -> Iterator[Any]:
     """Yield query, key and value, `(batch, tokens, value heads, size)` each."""
-    from ._delta_scan import l2_normalized
+    from ._token_pairs import l2_normalized
 
     repeats = mixer.num_v_heads // mixer.num_k_heads
     query, key, value = inputs.split([mixer.key_dim, mixer.key_dim, mixer.value_dim], dim=-1)
@@ -144,6 +144,7 @@ _MODELS = {
     "qwen3_5_moe": "Qwen3_5Moe",
     "olmo_hybrid": "OlmoHybrid",
     "qwen4_exp": "Qwen4ExpText",
+    "lara_mini": "LaraMini",
 }
 
 
@@ -181,5 +182,6 @@ SPECS = (
     *_specs(">=4.57,<5.2", _ALL[:1], "qwen3_next"),
     *_specs(">=5.2,<5.3", _ALL[:3], "qwen3_5_text"),
     *_specs(">=5.3,<5.16", _ALL[:4], "olmo_hybrid"),
-    *_specs(">=5.16", _ALL, "olmo_hybrid"),
+    *_specs(">=5.16,<5.24", _ALL[:5], "olmo_hybrid"),
+    *_specs(">=5.24", _ALL, "olmo_hybrid"),
 )

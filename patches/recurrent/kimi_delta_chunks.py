@@ -1,10 +1,10 @@
 """Kimi delta attention goes through a text in chunks of 64 tokens, as many as the sample has.
 
-Symptom: Kimi Linear, Bailing hybrid: the file stops, or is wrong, beyond 64 tokens; the export takes minutes.
+Symptom: Kimi Linear, Bailing hybrid, GLM-5-Next: the file stops, or is wrong, beyond 64 tokens; the export takes minutes.
 Cause: loops of Python over the chunks and over the rows of one.
-What is done: while it is traced, `chunk_kimi_delta_attention` applies the rule token by token (see `_delta_scan`), and
-before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blockwise`). Its layers continue
-from their states themselves.
+What is done: while it is traced, `chunk_kimi_delta_attention` goes by chunks of 8 tokens through torch's `scan` (see
+`_delta_chunks`), and before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blockwise`).
+Its layers continue from their states themselves.
 Can go: when upstream's chunks are no loop in Python.
 """
 
@@ -16,8 +16,8 @@ from exportcompat.registry import PatchingSpec
 
 
 def patch_kimi_delta_attention(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `chunk_kimi_delta_attention` take token by token while it is traced."""
-    from ._delta_scan import scan_delta_rule
+    """Make `chunk_kimi_delta_attention` take chunks of a fixed size while it is traced."""
+    from ._delta_chunks import scan_delta_rule
 
     return _patch_attention(original, scan_delta_rule)
 
@@ -46,11 +46,11 @@ def _patch_attention(original: Callable[..., Any], ruled: Callable[..., tuple[An
 
 def _outputs(given: dict[str, Any], ruled: Callable[..., tuple[Any, Any]]) -> tuple[Any, Any]:
     """Return the outputs `(batch, tokens, heads, value size)`, and the last state where it is asked for."""
-    from ._delta_scan import l2_normalized
+    from ._token_pairs import l2_normalized
 
     pair = (given[name].float() for name in ("query", "key"))
     query, key = (l2_normalized(part) if given["use_qk_l2norm_in_kernel"] else part for part in pair)
-    outputs, last = ruled(query, key, given["value"], given["beta"], given["g"].float().exp(), given["initial_state"])
+    outputs, last = ruled(query, key, given["value"], given["beta"], given["g"].float(), given["initial_state"])
     return outputs.to(given["query"].dtype), last if given["output_final_state"] else None
 
 
