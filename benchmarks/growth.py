@@ -1,9 +1,10 @@
 """Draw what things cost against their size: python benchmarks/growth.py [--only NAME ...] [--docs FOLDER].
 
 Entering a scope by models that are loaded, the time of an export by layers, the nodes of a graph by experts, the time
-of a block of experts by tokens, of a token by its past with a sliding window, and time and memory of a vision tower by
-patches, each beside a peer in the same run. Times are of the CPU, each sample is a fresh process with one thread, and
-the peers take turns. The exponent is the slope of the logarithms: 1 grows with the size.
+of a block of experts by tokens, of a token by its past with a sliding window, time and memory of a vision tower by
+patches, and of a layer with the gated delta rule by tokens, each beside a peer in the same run. Times are of the CPU,
+each sample is a fresh process with one thread, and the peers take turns. The exponent is the slope of the logarithms: 1
+grows with the size.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -159,13 +161,13 @@ def encoder_memory(patches: int, who: str) -> float:
     from multiprocessing import get_context
 
     with TemporaryDirectory() as folder, get_context("spawn").Pool(1) as processes:
-        return processes.apply(_added_memory, (patches, _encoder_file(folder, who)))
+        return processes.apply(_added_memory, (_encoder_call, patches, _encoder_file(folder, who)))
 
 
-def _added_memory(patches: int, path: str | None) -> float:
+def _added_memory(made: Callable[..., Callable[[], Any]], *given: Any) -> float:
     import resource
 
-    call = _encoder_call(patches, path)
+    call = made(*given)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     call()
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3
@@ -206,6 +208,58 @@ def _images(*sides: tuple[int, int]) -> dict[str, Any]:
 
     grids = torch.tensor([(1, *side) for side in sides])
     return {"hidden_states": torch.randn(int(grids.prod(1).sum()), 3 * 2 * 14 * 14), "grid_thw": grids}
+
+
+LAYERS = {"gated": "Qwen3NextGatedDeltaNet", "kimi": "KimiLinearDeltaAttention"}
+"""The class of a layer with the delta rule, of 8 heads of 64 each: with a decay for a head, and for a channel."""
+
+
+def layer_time(name: str, tokens: int, who: str) -> float:
+    """Return the milliseconds of a layer with the delta rule for one text of so many tokens."""
+    with TemporaryDirectory() as folder:
+        call = _layer_call(name, tokens, _layer_file(name, folder, who))
+        call()
+        return 1e3 * min(_seconds(call) for _ in range(3))
+
+
+def layer_memory(name: str, tokens: int, who: str) -> float:
+    """Return the MB that such a call adds to the peak of a process that has made nothing else."""
+    from multiprocessing import get_context
+
+    with TemporaryDirectory() as folder, get_context("spawn").Pool(1) as processes:
+        return processes.apply(_added_memory, (_layer_call, name, tokens, _layer_file(name, folder, who)))
+
+
+def _layer_file(name: str, folder: str, who: str) -> str | None:
+    """Return the path of a layer's file; None for eager."""
+    import torch
+
+    if who == "eager":
+        return None
+    shapes = ({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
+    _export(_layer(name), (torch.randn(2, 7, 512),), shapes, who).save(f"{folder}/layer.onnx")
+    return f"{folder}/layer.onnx"
+
+
+def _layer_call(name: str, tokens: int, path: str | None) -> Callable[[], Any]:
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    inputs, layer = torch.randn(1, tokens, 512), _layer(name)
+    return torch.no_grad()(lambda: layer(inputs)) if path is None else _loaded(path, [inputs])
+
+
+def _layer(name: str) -> Any:
+    from transformers import AutoModel, KimiLinearConfig, Qwen3NextConfig
+
+    sizes: dict[str, Any] = {"hidden_size": 512, "num_hidden_layers": 1, "layer_types": ["linear_attention"]}
+    heads = {"linear_num_key_heads": 8, "linear_num_value_heads": 8, "linear_num_heads": 8}
+    widths = {"linear_key_head_dim": 64, "linear_value_head_dim": 64, "linear_head_dim": 64}
+    config = {"gated": Qwen3NextConfig, "kimi": KimiLinearConfig}[name]
+    rest = {"num_experts": 2, "num_local_experts": 2, "vocab_size": 64, "pad_token_id": 0, "eos_token_id": 1}
+    model = AutoModel.from_config(config(**sizes, **heads, **widths, **rest)).eval()
+    return next(part for part in model.modules() if type(part).__name__ == LAYERS[name])
 
 
 def _seconds(call: Callable[[], Any]) -> float:
@@ -286,6 +340,15 @@ CURVES: dict[str, tuple[str, str, Callable[[int, str], float], list[int], list[s
     "window": ("One token, window 256, past", "ms", window_time, [256, 1024, 4096, 16384], ["window", "full", "eager"]),
     "patches": ("One image, patches", "ms", encoder_time, [256, 1024, 4096, 16384], ["exportcompat", "eager"]),
     "memory": ("One image, patches", "MB", encoder_memory, [256, 1024, 4096, 16384], ["exportcompat", "eager"]),
+    **{
+        f"{name}{what}": (title, unit, partial(measured, name), sizes, ["exportcompat", "eager"])
+        for name, title in (("gated", "Gated delta net, tokens"), ("kimi", "Kimi delta attention, tokens"))
+        for what, unit, measured, sizes in (
+            ("", "ms", layer_time, [256, 1024, 2048, 4096]),
+            # What a call of fewer tokens adds is less than what loading took.
+            ("_memory", "MB", layer_memory, [1024, 2048, 4096]),
+        )
+    },
 }
 
 

@@ -300,6 +300,18 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         },
     ),
     "olmo_hybrid": ("OLMo-hybrid, gated delta net and attention", "OlmoHybrid", _DELTA),
+    "lara_mini": (
+        "Lara, gated delta net, attention with a window of 4 and without, 4 experts",
+        "LaraMini",
+        {
+            **_DELTA,
+            **_EXPERTS,
+            "shared_expert_intermediate_size": 16,
+            "layer_types": ["linear_attention", "sliding_attention", "full_attention"],
+            "num_hidden_layers": 3,
+            "sliding_window": 4,
+        },
+    ),
     "kimi_linear": (
         "Kimi Linear, delta attention and latent attention, 4 experts",
         "KimiLinear",
@@ -453,7 +465,7 @@ ON_THE_WHOLE_WAY = {
 }
 """Models whose cache is of a form that `export` finds out, with what that is: they have no other case."""
 
-CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp", "olmo_hybrid", "kimi_linear")
+CHUNKED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp", "olmo_hybrid", "lara_mini", "kimi_linear")
 """Models with layers that go through a text in chunks of 64 tokens, which no configuration makes less."""
 
 OWN_CACHES = (*CHUNKED, "falcon_h1", "lfm2", "lfm2_moe", "minimax", "nemotron_h", "zamba2")
@@ -512,7 +524,7 @@ _EVERYWHERE = frozenset(
     )
 )
 _SLOW = {
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen4_exp", "olmo_hybrid"), ("gated-delta-rule",)),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen4_exp", "olmo_hybrid", "lara_mini"), ("gated-delta-rule",)),
     "kimi_linear": ("kimi-delta-chunks",),
     "gemma3n": ("gemma3n-activation-quantile", "gemma3n-altup-clip"),
     "bamba": ("bamba-cache-position",),

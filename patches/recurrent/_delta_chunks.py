@@ -25,8 +25,8 @@ def scan_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, sta
         key: the same shape.
         value: `(batch, tokens, heads, value size)`.
         beta: `(batch, tokens, heads)`.
-        decay: logarithms of what a token leaves of the state, at most 0, `(batch, tokens, heads)`, or with `key size` as
-            fourth axis.
+        decay: logarithms of what a token leaves of the state, at most 0; `(batch, tokens, heads)`, or with `key size`
+            as fourth axis.
         state: `(batch, heads, key size, value size)`; None for zeros.
     """
     import torch
@@ -40,13 +40,8 @@ def scan_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, sta
         state = value.new_zeros(value.shape[0], value.shape[2], key.shape[-1], value.shape[-1])
     chunk, places = chunk_length(query.shape[1], most), torch.arange(most, device=query.device)
     is_behind, *joined = (mask[:chunk, :chunk] for mask in (places[:, None] < places, *halves(most, query.device)))
-    parts = (
-        query.float() * query.shape[-1] ** -0.5,
-        key.float(),
-        value.float(),
-        beta.float()[..., None],
-        decay.double(),
-    )
+    query, key, value, beta = (part.float() for part in (query * query.shape[-1] ** -0.5, key, value, beta[..., None]))
+    parts = (query, key, value, beta, decay.double())
     outputs, last = scan_chunks(lambda state, part: _step(state, part, is_behind, joined), state.float(), parts, most)
     return outputs, last.to(state.dtype)
 

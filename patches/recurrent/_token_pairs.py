@@ -1,8 +1,8 @@
-"""What one chunk of tokens needs for the gated delta rule: products of its tokens, and the inverse of what they overwrite.
+"""Pairs of tokens of a chunk, for the gated delta rule: their products, and the inverse of what they overwrite.
 
 What a token writes depends on what those before it have written: a triangular system. Its inverse is put together from
 the inverses of its halves, which divide by nothing but ones. A product of powers of the matrix is the same in exact
-numbers, but powers grow like binomial coefficients where keys are alike, and float32 does not hold what is left of them.
+numbers, but powers grow like binomial coefficients where keys are alike, and float32 does not hold what is left.
 Source: Gated Delta Networks, https://arxiv.org/abs/2412.06464, section 3.3.
 """
 
@@ -31,14 +31,14 @@ def decays_between(sums: Any, is_behind: Any) -> Any:
 
 
 def decayed_products(left: Any, right: Any, decays: Any) -> Any:
-    """Return the product of each token of `left` with each of `right`, `(..., chunk, key size)`, decayed between them."""
+    """Return the products of tokens, `(..., chunk, key size)`, that are decayed between them; see `decays_between`."""
     if decays.shape[-1] == 1:
         return left @ right.transpose(-1, -2) * decays[..., 0]
     return (left[..., :, None, :] * right[..., None, :, :] * decays).sum(-1)
 
 
 def halves(size: int, device: Any) -> list[Any]:
-    """Return masks of `size` x `size` for `unit_inverse`: where blocks of 1, 2, 4, ... rows follow one another in pairs."""
+    """Return masks for `unit_inverse`, `(size, size)`: where blocks of 1, 2, 4, ... rows follow each other in pairs."""
     import torch
 
     places = torch.arange(size, device=device)

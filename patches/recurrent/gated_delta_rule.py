@@ -1,12 +1,13 @@
 """A layer with the gated delta rule has chunks of 64 tokens, as many as the sample, and to 5.8 forgets its state.
 
-Symptom: Qwen3-Next, Qwen3.5, OLMo-hybrid, Lara: the file is wrong, or stops, beyond 64 tokens; the export takes minutes.
-To 5.8 several tokens behind a past begin from nothing.
+Symptom: Qwen3-Next, Qwen3.5, OLMo-hybrid, Lara: the file is wrong, or stops, beyond 64 tokens; the export takes
+minutes. To 5.8 several tokens behind a past begin from nothing.
 Cause: loops of Python over the chunks and over the rows of one; `if ... seq_len == 1`, with `initial_state=None` in the
 other branch.
 What is done: while it is traced, a layer continues from its states for any number of tokens; zeros are an empty cache.
-The convolution has its state to the left of its inputs. The rule goes by chunks of 32 tokens through torch's `scan` (see
-`_delta_chunks`), and before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blockwise`).
+The convolution has its state to the left of its inputs. The rule goes by chunks of 32 tokens through torch's `scan`
+(see `_delta_chunks`), and before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see
+`_delta_blockwise`).
 Can go: when upstream's chunks are no loop in Python.
 """
 

@@ -1,6 +1,7 @@
 """Kimi delta attention goes through a text in chunks of 64 tokens, as many as the sample has.
 
-Symptom: Kimi Linear, Bailing hybrid, GLM-5-Next: the file stops, or is wrong, beyond 64 tokens; the export takes minutes.
+Symptom: Kimi Linear, Bailing hybrid, GLM-5-Next: the file stops, or is wrong, beyond 64 tokens; the export takes
+minutes.
 Cause: loops of Python over the chunks and over the rows of one.
 What is done: while it is traced, `chunk_kimi_delta_attention` goes by chunks of 8 tokens through torch's `scan` (see
 `_delta_chunks`), and before torch 2.9, which cannot put that into ONNX, in blocks of tokens (see `_delta_blockwise`).
