@@ -9,7 +9,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="a graph is run")
 pytest.importorskip("torch.onnx._internal.exporter._torchlib.ops.hop", reason="torch puts `scan` into ONNX since 2.9")
 
 from exportcompat import apply_patches
-from exportcompat.patches.recurrent import _delta_chunks
+from exportcompat.patches.recurrent import _delta_blockwise, _delta_chunks
 
 HEADS, KEY, VALUE = 4, 16, 8
 RATES = torch.tensor([0, 0.01, 60, 1])
@@ -86,3 +86,11 @@ def test_any_number_of_tokens_gives_what_a_loop_gives(run: Any, batch: int, toke
 def test_a_long_text_of_keys_that_are_alike_loses_nothing(run: Any, keys: str, beta: float) -> None:
     for one, other in zip(*run(1, 16384, keys=keys, beta=beta), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("by_channel", [False, True])
+@pytest.mark.parametrize(("tokens", "how"), [(1, {}), (33, {}), (300, {"keys": "one", "beta": 1})])
+def test_without_a_scan_it_gives_the_same(tokens: int, how: dict[str, Any], by_channel: bool) -> None:
+    given = made(2, tokens, by_channel=by_channel, **how)
+    for one, other in zip(_delta_blockwise.chunkwise_delta_rule(*given), looped(*given), strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
