@@ -6,7 +6,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="states are tensors")
 onnxruntime = pytest.importorskip("onnxruntime", reason="a graph is run")
-pytest.importorskip("torch.onnx._internal.exporter._torchlib.ops.hop", reason="torch puts `scan` into ONNX since 2.9")
 
 from exportcompat import apply_patches
 from exportcompat.patches.recurrent import _delta_blockwise, _delta_chunks
@@ -59,6 +58,7 @@ class Rule(Module):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["decay-of-a-head", "decay-of-a-channel"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    pytest.importorskip("torch.onnx._internal.exporter._torchlib.ops.hop", reason="torch lowers `scan` since 2.9")
     path, axis = tmp_path_factory.mktemp("chunks") / "rule.onnx", torch.export.Dim.DYNAMIC
     sample, shapes = made(2, 7, by_channel=request.param), (*({0: axis, 1: axis},) * 5, {0: axis})
     with apply_patches():
