@@ -55,11 +55,20 @@ def load(folder: Path) -> TensorProgram:
 
 def write_program(subject: Any, path: Path, _: Collection[str]) -> None:
     """Save a program and its interface in a folder in the place of a file."""
+    _write(subject, path)
+
+
+def write_strict_program(subject: Any, path: Path, _: Collection[str]) -> None:
+    """Save a program that Dynamo has captured, and its interface, in a folder in the place of a file."""
+    _write(subject, path, strict=True)
+
+
+def _write(subject: Any, path: Path, *, strict: bool = False) -> None:
     import torch
 
     # Before the capture, which may leave something on the model.
     interface = interface_of(subject)
-    program = capture(subject)
+    program = capture(subject, strict=strict)
     path.mkdir()
     interface.write(path)
     torch.export.save(program, path / FILE)

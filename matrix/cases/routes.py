@@ -41,8 +41,11 @@ _BY_TORCHSCRIPT = dict.fromkeys(
 )
 """Models that stand for what patches do while `torch.jit.trace` records: ropes, windows, masks, experts."""
 
-_BY_TORCH_EXPORT = {"llama": "`torch.export`, saved and loaded"}
+_BY_TORCH_EXPORT = dict.fromkeys(("llama", "whisper_decoder"), "`torch.export`, saved and loaded")
 """Models that stand for what saving, loading and calling a program needs."""
+
+_BY_STRICT_EXPORT = {"llama": "`torch.export` with `strict=True`, saved and loaded"}
+"""Models that stand for what Dynamo needs to trace patches."""
 
 
 def routes(cases: Mapping[str, Case]) -> Iterator[Case]:
@@ -53,6 +56,7 @@ def routes(cases: Mapping[str, Case]) -> Iterator[Case]:
         (_WITH_WINDOW_CACHE, _with_window_cache),
         (_BY_TORCHSCRIPT, _by_torchscript),
         (_BY_TORCH_EXPORT, _by_torch_export),
+        (_BY_STRICT_EXPORT, _by_strict_export),
     )
     for models, way in ways:
         for name, case in cases.items():
@@ -123,3 +127,9 @@ def _by_torch_export(case: Case, what: str) -> Case:
         compare=call("_by_torch_export:compare_program", compare=case.compare),
         write=call("_by_torch_export:write_program"),
     )
+
+
+def _by_strict_export(case: Case, what: str) -> Case:
+    """Return a case that goes by `torch.export` with `strict=True`, saved and loaded."""
+    program = _by_torch_export(case, what)
+    return replace(program, name=f"{case.name}_strict", write=call("_by_torch_export:write_strict_program"))

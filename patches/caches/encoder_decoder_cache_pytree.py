@@ -89,8 +89,10 @@ def unflatten(leaves: Iterable[Any], layout: PairLayout) -> Any:
     vars(cache).update({name: _others(value) for name, value in layout.state.items()})
     for (part, place), build, inner in zip(_PARTS.items(), layout.builders, layout.layouts, strict=True):
         setattr(cache, place, build([leaf for name, leaf in named if name == part], inner))
-    if any(is_traced(leaf) for _, leaf in named):
-        cache.is_updated = dict.fromkeys(layout.state["is_updated"], False)
+    # The structure of a program's results says nothing of its state.
+    flags = layout.state.get("is_updated", dict.fromkeys(range(len(layout.layouts[1].layers)), True))
+    is_in_graph = any(is_traced(leaf) for _, leaf in named)
+    cache.is_updated = dict.fromkeys(flags, False) if is_in_graph else dict(flags)
     return cache
 
 

@@ -5,11 +5,12 @@ import linecache
 import operator
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .decision_lines import compared, has_operands, is_amount, line_matters, matters
 
@@ -87,6 +88,8 @@ class _Local(threading.local):
 _LOCAL = _Local()
 _LOCK = threading.Lock()
 _USERS: list[Callable[[], None]] = []
+_ASKED = WeakKeyDictionary[Any, set[Any]]()
+"""Expressions that code of a model has asked for, by the shape environment that was watched."""
 
 
 @contextmanager
@@ -109,6 +112,16 @@ def noting() -> Iterator[Capture]:
 def current() -> Capture | None:
     """Return the capture of this thread that is under way."""
     return _LOCAL.captures[-1] if _LOCAL.captures else None
+
+
+def asked_by_models(environment: Any) -> Collection[Any] | None:
+    """Return the expressions that code of a model has asked a shape environment for; None if nobody watched it."""
+    return _ASKED.get(environment)
+
+
+def _watched(environment: Any) -> set[Any]:
+    """Return where the questions of a model to a shape environment are kept."""
+    return _ASKED.setdefault(environment, set())
 
 
 @contextmanager
@@ -162,6 +175,7 @@ def _answering(original: Callable[[Any], Any], kind: str) -> Callable[[Any], Any
         expression = self.node.expr
         # What the caller's bounds decide, no guard is made of.
         _remember(capture, self.node.shape_env, getattr(expression, "free_symbols", ()))
+        _watched(self.node.shape_env).add(expression)
         with _asking(capture):
             value = original(self)
             if getattr(expression, "free_symbols", None):
@@ -181,6 +195,7 @@ def _evaluating(original: Callable[..., Any]) -> Callable[..., Any]:
         if capture is None or capture.is_asking or expression is None:
             return original(self, *args, **kwargs)
         _remember(capture, self.sym_num.node.shape_env, getattr(expression, "free_symbols", ()))
+        _watched(self.sym_num.node.shape_env).add(expression)
         with _asking(capture):
             value = original(self, *args, **kwargs)
             place = _compiled_place()
@@ -206,6 +221,7 @@ def _guarding(original: Callable[..., Any]) -> Callable[..., Any]:
         capture = current()
         if capture is not None:
             _remember(capture, self, g.free_symbols)
+            _watched(self)
             if prefix == "eval" and not capture.is_asking:
                 _note_guard(capture, g, sys._getframe(1))
         return original(self, prefix, g, *args, **kwargs)
@@ -329,7 +345,17 @@ def _is_choice(guard: Any) -> bool:
         return True
     # One size alone is that of a shortcut.
     is_order = isinstance(guard, sympy.Rel) and not isinstance(guard, (sympy.Eq, sympy.Ne))
-    return is_order and any(side.is_Integer and abs(side) > 1 for side in guard.args)
+    return is_order and any(side.is_Integer and abs(side) > _common_factor(guard) for side in guard.args)
+
+
+def _common_factor(relation: Any) -> int:
+    """Return the whole number that both sides are multiples of: `32 < 32*size` is a question about 1."""
+    import math
+
+    import sympy
+
+    numbers = [sympy.factor_terms(side).as_coeff_Mul()[0] for side in relation.args]
+    return math.gcd(*map(int, numbers)) if all(number.is_Integer for number in numbers) else 1
 
 
 def _chooses(frame: FrameType) -> bool:

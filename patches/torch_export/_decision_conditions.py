@@ -139,7 +139,7 @@ class Condition:
         parts = {part.name: part for axis in mine.values() for part in total.get(axis.name, (axis,))}
         own = tuple(axis for name, axis in sorted(parts.items()) if name in left)
         limits = {axis.name: ranges.get(symbol.name) for symbol, axis in mine.items()}
-        return cls(whole, own, tuple(_bounds(axis, limits.get(axis.name)) for axis in own), _text(whole))
+        return cls(whole, own, tuple(_bounds(axis, limits.get(axis.name)) for axis in own), condition_text(whole))
 
     @property
     def leaves_out_one(self) -> bool:
@@ -162,7 +162,7 @@ class Condition:
         if not getattr(self.expression, "free_symbols", None) or self._is_given():
             return True
         try:
-            holds = _function(self.text, [axis.name for axis in self.axes])
+            holds = function_of(self.text, [axis.name for axis in self.axes])
             return _always(holds, self._trials())
         except (SyntaxError, NameError, TypeError):
             # The printer knows no Python for some function of torch: what cannot be tried is said.
@@ -202,14 +202,14 @@ class Condition:
             yield from ([*sample[:place], size, *sample[place + 1 :]] for size in alone)
 
 
-def _text(expression: Any) -> str:
+def condition_text(expression: Any) -> str:
     from torch.utils._sympy.printers import PythonPrinter
 
     printed = str(PythonPrinter().doprint(expression))
     return re.sub(r"\b(?:builtins\.|math\.|torch\.(?:sym_)?)(?=\w)", "", printed)
 
 
-def _function(text: str, names: list[str]) -> Callable[..., bool]:
+def function_of(text: str, names: list[str]) -> Callable[..., bool]:
     """Return a condition as a function of its axes, in the order of their names."""
     import math
 

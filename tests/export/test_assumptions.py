@@ -184,6 +184,16 @@ def test_a_capture_without_onnx_says_it_too() -> None:
         torch.export.export(Asking(beyond), (torch.randn(4, 6),), dynamic_shapes=({0: DYNAMIC, 1: DYNAMIC},))
 
 
+def test_a_multiple_of_one_is_no_more_of_a_choice_than_one() -> None:
+    import sympy
+
+    from exportcompat.patches.toolkit.decisions import _is_choice
+
+    past, length = sympy.symbols("past length", integer=True)
+    assert not any(map(_is_choice, (32 * length > 32, 4 * length - 4 * past > 4, length > 1)))
+    assert _is_choice(16 * length > 32) and _is_choice(length > 2) and _is_choice(length - past > 4)
+
+
 def test_torch_is_afterwards_as_it_was(tmp_path: Path) -> None:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 

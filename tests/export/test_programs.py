@@ -60,6 +60,63 @@ class TestSizeBounds:
             call(program, 4, 2)
 
 
+class Remaining(Module):
+    """Computes what a cache does not have yet, as cross-attention does, and appends it."""
+
+    def __init__(self, least: int = 0) -> None:
+        super().__init__()
+        self.least = least
+
+    def forward(self, past: Any, states: Any) -> Any:
+        new = states[:, past.shape[1] :]
+        rows = new.reshape(-1, 4) * 2
+        if self.least and new.shape[1] > self.least:
+            rows = rows + 1
+        return torch.cat([past, rows.view(new.shape[0], -1, 4).contiguous()], 1)
+
+
+def remaining(least: int = 0) -> Any:
+    """Return the program of `Remaining`, called with a past and all states."""
+    inputs = {"past": torch.ones(2, 3, 4), "states": torch.ones(2, 8, 4)}
+    shapes = {name: {0: DYNAMIC, 1: DYNAMIC} for name in inputs}
+    return torch.export.export(Remaining(least), (), inputs, dynamic_shapes=shapes)
+
+
+@pytest.mark.skipif(
+    not any(item.applies and item.spec.id == "torch-export-derived-sizes" for item in plan()), reason="from torch 2.11"
+)
+class TestDerivedSizes:
+    """Slices of 0 and 1 elements in a program."""
+
+    @pytest.mark.parametrize(("past", "states"), [(0, 5), (5, 5), (4, 5), (1, 9)])
+    def test_they_are_computed(self, past: int, states: int) -> None:
+        given = {"past": torch.randn(3, past, 4), "states": torch.randn(3, states, 4)}
+        with apply_patches(exclude=["torch-export-derived-sizes"]):
+            refusing = remaining().module()
+        if (past, states) != (1, 9):
+            with pytest.raises(AssertionError, match="Guard failed"):
+                refusing(**given)
+        with apply_patches():
+            program = remaining()
+            decomposed = program.run_decompositions()
+        for made in (program, decomposed):
+            torch.testing.assert_close(made.module()(**given), Remaining()(**given))
+
+    @pytest.mark.filterwarnings("ignore::exportcompat.AssumptionWarning")
+    def test_what_the_model_asks_is_still_checked(self) -> None:
+        with apply_patches():
+            program = remaining(least=1).module()
+        with pytest.raises(AssertionError, match="Guard failed"):
+            program(past=torch.ones(2, 4, 4), states=torch.ones(2, 5, 4))
+        assert program(past=torch.ones(2, 2, 4), states=torch.ones(2, 5, 4)).shape == (2, 5, 4)
+
+    def test_what_does_not_fit_together_is_refused(self) -> None:
+        with apply_patches():
+            program = remaining().module()
+        with pytest.raises(AssertionError, match="Guard failed"):
+            program(past=torch.ones(3, 2, 4), states=torch.ones(2, 5, 4))
+
+
 def test_the_layout_of_an_encoder_decoder_cache_is_plain_data() -> None:
     from transformers import DynamicCache
     from transformers.cache_utils import EncoderDecoderCache
