@@ -2,7 +2,7 @@
 
 from exportcompat.registry import ExportCompatError, did_you_mean
 
-from . import _executorch, _openvino, _torch_export
+from . import _aot_inductor, _executorch, _openvino, _torch_export
 from ._lane import Lane
 
 CASES = (
@@ -11,7 +11,10 @@ CASES = (
 )
 """The telling cases: nothing special, a window, two ropes that depend on the length, experts, images, sounds."""
 
-LANES: dict[str, Lane] = {lane.name: lane for lane in (*_torch_export.LANES, *_openvino.LANES, *_executorch.LANES)}
+LANES: dict[str, Lane] = {
+    lane.name: lane
+    for lane in (*_torch_export.LANES, *_aot_inductor.LANES, *_openvino.LANES, *_executorch.LANES)
+}
 
 
 def find_lane(name: str) -> Lane:
