@@ -2,7 +2,7 @@
 
 from exportcompat.registry import ExportCompatError, did_you_mean
 
-from . import _aot_inductor, _executorch, _openvino, _torch_export
+from . import _aot_inductor, _executorch, _openvino, _torch_export, _torchscript, _transformers_onnx
 from ._lane import Lane
 
 CASES = (
@@ -13,7 +13,8 @@ CASES = (
 
 LANES: dict[str, Lane] = {
     lane.name: lane
-    for lane in (*_torch_export.LANES, *_aot_inductor.LANES, *_openvino.LANES, *_executorch.LANES)
+    for module in (_torch_export, _aot_inductor, _torchscript, _transformers_onnx, _openvino, _executorch)
+    for lane in module.LANES
 }
 
 
