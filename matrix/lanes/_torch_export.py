@@ -50,5 +50,10 @@ with apply_patches(), torch.no_grad():
     program = torch.export.export(model, (), kwargs, dynamic_shapes=shapes, strict=True)
     torch.export.save(program, "model.pt2")
 """,
+        notes="""\
+Dynamo traces the patches as well as the model. It refuses those that keep something in a `ContextVar` meanwhile (towers
+for images), and patched methods of an object that it has made itself (layers of a cache with a window), because their
+calls are counted on an object of ours. `strict=False`, the default, takes all of them.
+""",
     ),
 )

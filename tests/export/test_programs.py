@@ -1,5 +1,6 @@
 """Programs of `torch.export` that are saved, loaded and called."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -115,6 +116,63 @@ class TestDerivedSizes:
             program = remaining().module()
         with pytest.raises(AssertionError, match="Guard failed"):
             program(past=torch.ones(3, 2, 4), states=torch.ones(2, 5, 4))
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """What a `Holder` is besides its tensor, as the caches have it."""
+
+    names: tuple[str, ...]
+    state: Any = dataclasses.field(default=None, compare=False)
+
+
+class Holder:
+    """Is no node of its own accord."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+
+class Holding(Module):
+    def forward(self, rows: Any) -> Any:
+        return Holder(rows * 2)
+
+
+@pytest.mark.skipif(
+    not any(item.applies and item.spec.id == "torch-export-result-structure" for item in plan()), reason="for 2.13"
+)
+def test_dynamo_returns_what_has_a_dataclass_in_its_structure() -> None:
+    pytree.register_pytree_node(
+        Holder, lambda made: ([made.rows], Kept(("rows",), {"of": object})), lambda leaves, _: Holder(*leaves)
+    )
+    try:
+        inputs = (torch.ones(2, 3),)
+        with (
+            apply_patches(exclude=["torch-export-result-structure"]),
+            pytest.raises(NotImplementedError, match="frozen dataclass"),
+        ):
+            torch.export.export(Holding(), inputs, strict=True)
+        with apply_patches():
+            program = torch.export.export(Holding(), inputs, strict=True)
+        structure = program.call_spec.out_spec
+        assert structure is not None and structure.context == Kept(("rows",)) and structure.context.state is None
+        assert torch.equal(program.module()(*inputs).rows, torch.full((2, 3), 2.0))
+    finally:
+        pytree._deregister_pytree_node(Holder)
+
+
+def test_an_encoder_decoder_cache_of_which_the_tensors_alone_are_known() -> None:
+    from transformers import DynamicCache
+    from transformers.cache_utils import EncoderDecoderCache
+
+    from exportcompat.patches.caches.encoder_decoder_cache_pytree import flatten, unflatten
+
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    for part in (cache.self_attention_cache, cache.cross_attention_cache):
+        part.update(torch.ones(1, 2, 3, 4), torch.zeros(1, 2, 3, 4), 0)
+    with apply_patches(include=["encoder-decoder-cache-pytree", "dynamic-cache-pytree"]):
+        leaves, layout = flatten(cache)
+        assert unflatten(leaves, dataclasses.replace(layout, state={})).is_updated == {0: True}
 
 
 def test_the_layout_of_an_encoder_decoder_cache_is_plain_data() -> None:
