@@ -38,10 +38,12 @@ def load(folder: Path) -> TensorProgram:
     options.intra_op_num_threads = 1
     session = runtime.InferenceSession(str(folder / _FILE), options, providers=["CPUExecutionProvider"])
     names = [item.name for item in session.get_inputs()]
+    # Its caches have private attributes among their tensors.
+    wanted = [item.name for item in session.get_outputs() if ".layers." not in item.name or "._" not in item.name]
 
     def call(tensors: list[Any]) -> list[Any]:
         feeds = {name: tensor.contiguous().numpy() for name, tensor in zip(names, tensors, strict=True)}
-        return [torch.from_numpy(found) for found in session.run(None, feeds)]
+        return [torch.from_numpy(found) for found in session.run(wanted, feeds)]
 
     return TensorProgram(folder, Interface.read(folder), call)
 
