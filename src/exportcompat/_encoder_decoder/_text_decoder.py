@@ -152,11 +152,8 @@ def _unknown(states: Tensor, cached: Any) -> Tensor:
     """Return the states that the cache does not have; all of them in eager mode, where upstream ignores them."""
     if not is_traced(states):
         return states
-    if torch.jit.is_tracing():
-        # There a size is a tensor, for which the functions of symbolic sizes are not made.
-        return states[:, cached:]
-    count = torch.sym_max(states.shape[1] - cached, 0)
-    return states.narrow(1, states.shape[1] - count, count)
+    # Not every backend has the functions of symbolic sizes, by which a length could be computed.
+    return states[:, cached:]
 
 
 def _reused(states: Tensor, cached: int) -> Tensor:
