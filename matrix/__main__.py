@@ -68,6 +68,7 @@ def _add_run(commands: Commands) -> None:
     parser.add_argument("--json", action="store_true", help="with --list: as JSON")
     parser.add_argument("--resume", action="store_true", help="run what is not known (this is what happens anyway)")
     parser.add_argument("--fresh", action="store_true", help="run again what is known")
+    _add_carry(parser)
     parser.add_argument("--pre", action="store_true", help="the newest pre-releases instead; never fails the run")
     parser.add_argument("--report", type=Path, default=_PAGE, metavar="FILE")
     _add_cells(parser)
@@ -278,7 +279,12 @@ def _add_cell(commands: Commands) -> None:
         from .runs import run_cell
 
         return run_cell(
-            arguments.results, arguments.case, jobs=arguments.jobs, fresh=arguments.fresh, season=arguments.season
+            arguments.results,
+            arguments.case,
+            jobs=arguments.jobs,
+            fresh=arguments.fresh,
+            carry=arguments.carry,
+            season=arguments.season,
         )
 
     parser = _add(commands, "cell", "check cases on the installed versions and keep the results", run)
@@ -286,7 +292,26 @@ def _add_cell(commands: Commands) -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
     parser.add_argument("--season", default="", metavar="NAME", help="keep the results as those of a season")
     parser.add_argument("--fresh", action="store_true", help="check again what has a result")
+    _add_carry(parser)
     _add_results(parser)
+
+
+def _add_carry(parser: argparse.ArgumentParser) -> None:
+    text = "take the result of another transformers where the captured programs and eager's answers are the same"
+    parser.add_argument("--carry", action="store_true", help=text)
+
+
+def _add_audit(commands: Commands) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        from .runs import audit
+
+        return audit(arguments)
+
+    text = "run carried results that are drawn at random, and fail if one comes out in another state"
+    parser = _add(commands, "audit", text, run)
+    parser.add_argument("--carried", type=int, default=40, metavar="N", help="how many are drawn (40)")
+    parser.add_argument("--seed", type=int, default=0, help="for drawing (0)")
+    _add_cells(parser)
 
 
 def _add_summary(commands: Commands) -> None:
@@ -401,6 +426,7 @@ _COMMANDS = (
     _add_fingerprints,
     _add_backtest,
     _add_cell,
+    _add_audit,
     _add_summary,
     _add_check,
     _add_quickstart,

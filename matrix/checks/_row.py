@@ -87,11 +87,11 @@ def _exported(case: Case) -> dict[str, Any]:
         "seconds": round(patched.seconds, 1),
         "total_seconds": round(time.perf_counter() - begin, 1),
         "modules": loaded_models(),
-        "caches": _caches(case),
+        "caches": caches_of(case),
     }
 
 
-def _caches(case: Case) -> list[str]:
+def caches_of(case: Case) -> list[str]:
     """Return the classes of a case's caches; some cases take their cache apart, which needs the patches."""
     from exportcompat import apply_patches
 

@@ -17,6 +17,8 @@ from ._tables import Cell, newest_date, page_data, read_cells, records, titles
 _TEMPLATE = Path(__file__).parents[1] / "report.html"
 _MARK = "@DATA@"
 _BROKEN = ("wrong", "fails", "uninstallable", "unsupported")
+_MARK_CARRIED = "="
+"""Behind the letter of a result that is carried."""
 _SHOWN = 160
 """Characters of a problem that Markdown shows."""
 
@@ -29,6 +31,8 @@ def write_report(results: Path, out: Path, kind: str) -> None:
 
     - `transformers`, `torch`, `case`, `title`;
     - `state`, and `was`: how it worked before it stopped to;
+    - `carried`: the transformers whose result it is, because the captured programs and eager's answers are the same;
+      null where it was run;
     - `problems`: class and first line of each, the worst first;
     - `plain_state`, `plain_problem`, `plain_seconds`: without patches;
     - `sample`: batch, past and new tokens that were traced;
@@ -80,6 +84,8 @@ def _json(results: Path) -> str:
 def _markdown(results: Path) -> str:
     cells = read_cells(results)
     legend = [f"- {_letter(state.name)}: {state.name}, {state.meaning}" for state in STATES]
+    if any("carried" in row for cell in cells for row in cell.rows.values()):
+        legend += [f"- {_MARK_CARRIED} behind a letter: not run; same program, and same answers of eager, as a release that was"]
     sections = [line for torch in _torches(cells) for line in _section(torch, cells)]
     broken = list(_broken(cells)) or ["Nothing that was tested."]
     lines = [
@@ -104,7 +110,9 @@ _NAMED = 12
 def _intro(cells: list[Cell]) -> str:
     count = sum(len(cell.rows) for cell in cells)
     what = f"{count} results of {len(titles(cells))} cases, the newest of {newest_date(cells)}."
-    return f"{what} A share is of those tested cases whose model the release has."
+    same = sum("carried" in row for cell in cells for row in cell.rows.values())
+    told = f" {count - same} were run; {same} are carried from another transformers with the same program." if same else ""
+    return f"{what}{told} A share is of those tested cases whose model the release has."
 
 
 def _torches(cells: list[Cell]) -> list[str]:
@@ -124,7 +132,7 @@ def _section(torch: str, cells: list[Cell]) -> Iterator[str]:
         if name in tested:
             # A bar would end the cell even in code.
             first = _code(name).replace("|", "\\|")
-            yield f"| {first} | " + " | ".join(_letter(_state(cell, name)) for cell in columns) + " |"
+            yield f"| {first} | " + " | ".join(_shown(cell, name) for cell in columns) + " |"
     yield ""
     left = [_code(name) for name in titles(cells) if name not in tested]
     if left:
@@ -135,6 +143,11 @@ def _section(torch: str, cells: list[Cell]) -> Iterator[str]:
 def _state(cell: Cell, case: str) -> str:
     row = cell.rows.get(case)
     return row["state"] if row else UNTESTED
+
+
+def _shown(cell: Cell, case: str) -> str:
+    """Return the letter of a result, with a mark if it was not run here."""
+    return _letter(_state(cell, case)) + _MARK_CARRIED * ("carried" in cell.rows.get(case, {}))
 
 
 def _letter(state: str) -> str:
@@ -158,6 +171,7 @@ def _broken(cells: list[Cell]) -> Iterator[str]:
 
 def _reason(row: Mapping[str, Any]) -> str:
     was = f" (was {row['was']})" if "was" in row else ""
+    was += f" (same program as {row['carried']})" if "carried" in row else ""
     return was + (f": {_code(row['problems'][0][:_SHOWN])}" if row["problems"] else "")
 
 

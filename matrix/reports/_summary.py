@@ -66,8 +66,16 @@ def overview(folder: Path) -> str:
     lines = [
         f"{len(tested):,} results of {len(names)} cases, wherever the release has the model, on",
         f"{' and '.join(spans)}: {_counts(tested)}.",
+        *_carried(cells),
     ]
     return "\n".join([*lines, "", *_grid(tested)])
+
+
+def _carried(cells: dict[tuple[str, str], dict[str, dict[str, Any]]]) -> Iterator[str]:
+    """Yield a sentence about results that were not run; nothing where all were."""
+    rows = [row for found in cells.values() for row in found.values() if row["state"] not in NOT_THERE]
+    if same := sum("carried" in row for row in rows):
+        yield f"{len(rows) - same:,} of them were run, and {same:,} carried from another transformers with the same program."
 
 
 def write_overview(folder: Path, page: Path) -> None:

@@ -24,6 +24,7 @@ FIELDS = (
     "torch",
     "state",
     "was",
+    "carried",
     "problems",
     "plain_state",
     "plain_problem",
@@ -168,7 +169,7 @@ class _Tables:
         row = _fields(cell, case, cell.rows[case])
         installed = cell.environments[row["environment"]]
         tables = {"case": self.cases, "transformers": self.transformers, "torch": self.torch, "state": self.states}
-        texts = ("was", "plain_state", "plain_problem", "sample", "date")
+        texts = ("was", "carried", "plain_state", "plain_problem", "sample", "date")
         row.update({name: number(row[name]) for name, number in tables.items()})
         row.update({name: self.texts(row[name]) for name in texts})
         row.update({name: self._ids(row[name]) for name in ("applied", "used")})

@@ -85,6 +85,7 @@ def _facts(row: dict[str, Any], content: dict[str, Any], is_current: bool) -> It
     plain = row.get("plain", {"state": "", "problem": ""})
     yield "state", next(f"{state.name}: {state.meaning}" for state in STATES if state.name == row["state"])
     yield "before", row.get("was", "")
+    yield "carried", f"not run: same program as {row['carried']}" if "carried" in row else ""
     yield from (("problem", text) for text in row["problems"])
     yield "unpatched", ": ".join(filter(None, (plain["state"], plain["problem"])))
     yield "used", ", ".join(row.get("used", []))

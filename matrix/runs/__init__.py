@@ -1,5 +1,6 @@
 """Running cases: one cell in its processes, all cells in their environments, and the quickstart."""
 
+from ._audit import audit
 from ._cell import run_cell
 from ._driver import Options, Task, plan_task, results_of, run_tasks
 from ._environments import Environments
@@ -11,6 +12,7 @@ __all__ = [
     "Environments",
     "Options",
     "Task",
+    "audit",
     "plan_task",
     "quickstart",
     "results_of",

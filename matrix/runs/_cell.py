@@ -1,22 +1,32 @@
 """One cell: every case on the installed versions, with a result file that is resumed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
 from exportcompat.matrix.cases import Case, chosen
-from exportcompat.matrix.checks import proved
-from exportcompat.matrix.store import BROKEN, PACKAGES, WORKS, Installed, Results
+from exportcompat.matrix.checks import has_content, proved
+from exportcompat.matrix.store import BROKEN, PACKAGES, WORKS, Installed, Neighbours, Results, carried, with_code
 from exportcompat.matrix.versions import exclusion, proofs_at_boundaries
 
 from ._season_results import linear_problem, result_path
-from ._worker_pool import USUAL, Limits, run_jobs
+from ._worker_pool import CAPTURES, USUAL, Limits, run_jobs
+
+
+Row = dict[str, Any]
 
 
 def run_cell(
-    folder: Path, patterns: Iterable[str], *, jobs: int, fresh: bool, limits: Limits = USUAL, season: str = ""
+    folder: Path,
+    patterns: Iterable[str],
+    *,
+    jobs: int,
+    fresh: bool,
+    carry: bool = False,
+    limits: Limits = USUAL,
+    season: str = "",
 ) -> int:
     """Check the cases that match, write a result after each, and print a line for each.
 
@@ -25,6 +35,7 @@ def run_cell(
         patterns: shell patterns of names of cases; all if there is none.
         jobs: number of processes at a time.
         fresh: check again what has a result already.
+        carry: take the result of another transformers where programs and eager's answers are the same.
         limits: time and memory of one case.
         season: the season that the results are kept for; empty where the companions are what is newest.
 
@@ -43,14 +54,35 @@ def run_cell(
     todo = [case for case in cases if fresh or not _is_known(results, case, installed)]
     print(f"{results.path.name}: {len(cases)} cases, {len(cases) - len(todo)} of them known", flush=True)
     unrun = _unrun(todo, installed, season)
-    rows = ((case, unrun[case.name]) for case in todo if case.name in unrun)
-    work = [(case, "") for case in todo if case.name not in unrun]
-    for case, row in chain(rows, ((case, row) for (case, _), row in run_jobs(work, jobs, limits))):
-        results.add(case, row, installed)
+    for case, row in _rows(todo, unrun, Neighbours(results.path, installed) if carry else None, jobs, limits):
+        results.add(case, with_code(row), installed)
         print(_line(case, row), flush=True)
     _prove(results, cases, {} if season else proofs_at_boundaries().get(names, {}), jobs, limits)
     states = [results.rows[case.name]["state"] for case in cases]
     return 0 if set(WORKS) & set(states) and not set(BROKEN) & set(states) else 1
+
+
+def _rows(
+    todo: list[Case], unrun: Mapping[str, Row], neighbours: Neighbours | None, jobs: int, limits: Limits
+) -> Iterator[tuple[Case, Row]]:
+    """Yield the row of each case: those that nothing is run for, those that are carried, and the others."""
+    yield from ((case, unrun[case.name]) for case in todo if case.name in unrun)
+    left = [case for case in todo if case.name not in unrun]
+    if neighbours:
+        for case, row in _carried(left, neighbours, jobs, limits):
+            left.remove(case)
+            yield case, row
+    yield from ((case, row) for (case, _), row in run_jobs([(case, "") for case in left], jobs, limits))
+
+
+def _carried(cases: list[Case], neighbours: Neighbours, jobs: int, limits: Limits) -> Iterator[tuple[Case, Row]]:
+    """Yield the rows of those cases whose result is that of a neighbour."""
+    near = {case.name: neighbours.of(case) for case in cases if has_content(case)}
+    work = [(case, CAPTURES) for case in cases if near.get(case.name)]
+    for (case, _), found in run_jobs(work, jobs, limits):
+        rows = (carried(case, with_code(found), item, neighbours.versions) for item in near[case.name])
+        if row := next(filter(None, rows), None):
+            yield case, row
 
 
 def _is_known(results: Results, case: Case, installed: Installed) -> bool:
@@ -80,7 +112,8 @@ def _prove(results: Results, cases: list[Case], wanted: Mapping[str, Sequence[st
 
 
 def _line(case: Case, row: dict[str, Any]) -> str:
-    notes = "; ".join(row["problems"])[:150]
+    same = [f"same program as {row['carried']}"] if "carried" in row else []
+    notes = "; ".join([*same, *row["problems"]])[:150]
     return (
         f"{row['state']:11} {case.name:24} {row.get('total_seconds', 0):5.1f} s {row.get('megabytes', 0):5} MB  {notes}"
     )

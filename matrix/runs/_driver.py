@@ -28,11 +28,13 @@ class Options:
         results: folder of the result files.
         jobs: processes at a time.
         fresh: check again what has a result already.
+        carry: take results of another transformers where programs and eager's answers are the same.
     """
 
     results: Path
     jobs: int
     fresh: bool
+    carry: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ def cell_process(python: str, cases: Sequence[Case], options: Options, season: s
     names, told = {case.name for case in cases}, set[str]()
     command = [python, "-W", "ignore", "-m", "exportcompat.matrix", "cell", "--results", str(options.results)]
     command += ["--jobs", str(options.jobs), *(["--fresh"] if options.fresh else [])]
+    command += ["--carry"] if options.carry else []
     command += [*(["--season", season] if season else []), *sorted(names)]
 
     def results(lines: Iterable[str]) -> Iterator[str]:

@@ -26,7 +26,7 @@ def run_matrix(arguments: argparse.Namespace) -> int:
     Raises:
         ExportCompatError: a choice fits nothing, or an environment is wanted and there is no wheel or uv.
     """
-    options = Options(arguments.results.resolve(), arguments.jobs, arguments.fresh)
+    options = Options(arguments.results.resolve(), arguments.jobs, arguments.fresh, arguments.carry)
     if arguments.pre:
         usual = [case.name for case in CASES.values() if (case.everywhere if arguments.all else case.telling)]
         cases = chosen(arguments.case or usual)

@@ -15,7 +15,7 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat._observer import first_line
 from exportcompat.matrix.cases import CASES, Case
-from exportcompat.matrix.checks import ablate, broken, check_case, proved
+from exportcompat.matrix.checks import ablate, broken, captured, check_with_content, proved
 
 _MEGABYTE = 1 << 20
 _WAIT = 0.05
@@ -37,7 +37,10 @@ class Limits:
 USUAL = Limits()
 
 Work = tuple[Case, str]
-"""What is done in a process: the row of a case, or one of its proofs, as `ablate` takes it."""
+"""What is done in a process: the row of a case, one of its proofs, as `ablate` takes it, or its `CAPTURES`."""
+
+CAPTURES = "captures alone"
+"""In the place of a proof: no file is made; see `checks.captured`."""
 
 
 def run_jobs(work: Sequence[Work], jobs: int, limits: Limits) -> Iterator[tuple[Work, dict[str, Any]]]:
@@ -141,6 +144,8 @@ class _Job:
         """Return the row; the process is gone afterwards."""
         status = self._process.exitcode
         self.stop()
+        if self.work[1] == CAPTURES:
+            return {**(self._row or {}), "megabytes": self._peak}
         if self.work[1]:
             # Torch may take for ever to refuse what a spec is for.
             return self._row or proved("fails", problem=self._reason(status))
@@ -186,9 +191,15 @@ def _work(name: str, proof: str, sender: Any) -> None:
     # only takes time, a twentieth of all.
     gc.disable()
     try:
-        row = ablate(CASES[name], proof) if proof else check_case(CASES[name])
+        row = _done(CASES[name], proof)
     except Exception as error:
         # A model that cannot be called here is a result too.
         problem = first_line(error)
-        row = proved("fails", "fails", problem) if proof else broken(problem)
+        row = {} if proof == CAPTURES else proved("fails", "fails", problem) if proof else broken(problem)
     sender.send(row)
+
+
+def _done(case: Case, proof: str) -> dict[str, Any]:
+    if proof == CAPTURES:
+        return captured(case)
+    return ablate(case, proof) if proof else check_with_content(case)

@@ -1,5 +1,6 @@
 """Results: files with a row for each case, and when a row is old."""
 
+from ._carry import Neighbours, agrees, carried, with_code
 from ._dependencies import own_source
 from ._merge import merge
 from ._outcomes import BROKEN, CHECKED, NOT_THERE, STATES, UNTESTED, WORKS
@@ -17,8 +18,11 @@ __all__ = [
     "UNTESTED",
     "WORKS",
     "Installed",
+    "Neighbours",
     "Results",
     "SourceTree",
+    "agrees",
+    "carried",
     "check_content",
     "code_of",
     "file_name",
@@ -30,5 +34,6 @@ __all__ = [
     "proof_texts",
     "read_results",
     "rekey",
+    "with_code",
     "write_evidence",
 ]
