@@ -142,6 +142,7 @@ def test_a_page_has_all_that_is_in_the_files(results: Path) -> None:
     assert rows["gpt2", "5.10.4", "2.13.0"] == {
         "state": "fails",
         "was": "patched",
+        "carried": None,
         "problems": [EVIL, "second"],
         "plain_state": "fails",
         "plain_problem": "plain problem",

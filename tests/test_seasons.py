@@ -197,6 +197,7 @@ def arguments(tmp_path: Path) -> argparse.Namespace:
         shard=None,
         case=[ANYWHERE],
         jobs=1,
+        carry=False,
         fresh=False,
         list=False,
         json=False,

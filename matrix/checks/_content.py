@@ -60,9 +60,9 @@ def captured(case: Case) -> dict[str, Any]:
     """Return what the captures of a case and its eager calls say, without making a file.
 
     Returns:
-        `content` and what a row has of the captures: `applied`, `used`, `modules`, `caches`, `total_seconds`; `plain` and
-        `patched`, the states and problems up to the capture. Nothing where the release has no such model, or none that
-        can be made.
+        `content`, and what a row has of the captures: `applied`, `used`, `modules`, `caches`, `total_seconds`; `plain`
+        and `patched`, the states and problems up to the capture. Nothing where the release has no such model, or none
+        that can be made.
     """
     with quiet():
         if not case.exists() or not _can_make(case):
@@ -123,7 +123,10 @@ class Exports:
         return replace(noted, compare=_nothing) if self.stop else noted
 
     def outcome(self, *, patched: bool) -> Outcome:
-        """Return what became of an export up to its capture; a second one is captured if the first changed the model."""
+        """Return what became of an export up to its capture.
+
+        There is a second capture only if the first has changed something of the model.
+        """
         gc.collect()
         self._has_changed, count = False, len(self.programs)
         found = check(self.case, Sample(), patched=patched, again=False)

@@ -1,7 +1,7 @@
 """A captured program as a digest: the same for two programs that an exporter of ONNX cannot tell apart.
 
-The names of values and the lines of the model that they come from are left out. So are assertions about sizes, which the
-exporter removes, with the sizes that are computed for them alone, and weights and constants that no node reads.
+The names of values and the lines of the model that they come from are left out. So are assertions about sizes, which
+the exporter removes, with the sizes that are computed for them alone, and weights and constants that no node reads.
 """
 
 import hashlib

@@ -91,6 +91,7 @@ def files_of(cells: Sequence[Cell], current: set[Place], version: str = "") -> d
         "date": newest,
         "results": len(rows),
         "current": sum(row["current"] for row in rows),
+        "carried": sum("carried" in row for row in rows),
         "outcomes": {state.name: state.meaning for state in STATES if state.name in (*OUTCOMES, *NOT_TESTED)},
         "releases": {name: releases(name) for name in ("transformers", "torch")},
         "model_types": {name: _summary(content) for name, content in by_type.items()},

@@ -97,7 +97,7 @@ def _row(
         "problem": _problem(record["problems"], shared["problems"]),
         "plain_problem": _problem([record["plain_problem"]], shared["problems"]),
     }
-    known = {name: record[name] for name in ("difference", "calls", "was", "sample")}
+    known = {name: record[name] for name in ("difference", "calls", "was", "carried", "sample")}
     found = {
         **{name: record[name] for name in ("case", "transformers", "torch", "date")},
         "outcome": record["state"],

@@ -24,7 +24,12 @@ def unmended(cells: Sequence[Cell], types: Mapping[str, str], current: Collectio
     found: dict[str, list[Record]] = {}
     for cell in cells:
         for case, row in cell.rows.items():
-            if case in CASES and row["state"] in BROKEN and row.get("plain", {}).get("state") in BROKEN:
+            if (
+                case in CASES
+                and "carried" not in row
+                and row["state"] in BROKEN
+                and row.get("plain", {}).get("state") in BROKEN
+            ):
                 found.setdefault(case, []).append(_run(cell, case, row, current))
     for case, runs in found.items():
         yield _advisory(case, runs, "torch" if types.get(case) == NO_TYPE else "transformers")

@@ -19,6 +19,7 @@ _MARK = "@DATA@"
 _BROKEN = ("wrong", "fails", "uninstallable", "unsupported")
 _MARK_CARRIED = "="
 """Behind the letter of a result that is carried."""
+_LEGEND_CARRIED = f"- {_MARK_CARRIED} behind a letter: not run; the same program and answers as on a release that was"
 _SHOWN = 160
 """Characters of a problem that Markdown shows."""
 
@@ -84,8 +85,7 @@ def _json(results: Path) -> str:
 def _markdown(results: Path) -> str:
     cells = read_cells(results)
     legend = [f"- {_letter(state.name)}: {state.name}, {state.meaning}" for state in STATES]
-    if any("carried" in row for cell in cells for row in cell.rows.values()):
-        legend += [f"- {_MARK_CARRIED} behind a letter: not run; same program, and same answers of eager, as a release that was"]
+    legend += [_LEGEND_CARRIED] if any("carried" in row for cell in cells for row in cell.rows.values()) else []
     sections = [line for torch in _torches(cells) for line in _section(torch, cells)]
     broken = list(_broken(cells)) or ["Nothing that was tested."]
     lines = [
@@ -111,7 +111,9 @@ def _intro(cells: list[Cell]) -> str:
     count = sum(len(cell.rows) for cell in cells)
     what = f"{count} results of {len(titles(cells))} cases, the newest of {newest_date(cells)}."
     same = sum("carried" in row for cell in cells for row in cell.rows.values())
-    told = f" {count - same} were run; {same} are carried from another transformers with the same program." if same else ""
+    told = (
+        f" {count - same} were run; {same} are carried from another transformers with the same program." if same else ""
+    )
     return f"{what}{told} A share is of those tested cases whose model the release has."
 
 

@@ -25,7 +25,12 @@ def season_lines(folder: Path) -> Iterator[str]:
     """
     if not (folder / "seasons").is_dir():
         return
-    yield from ("## Seasons", "", "Versions that were current together: how many of the cases that were run work.", "")
+    yield from (
+        "## Seasons",
+        "",
+        "Versions that were current together: how many of the cases that were run or carried work.",
+        "",
+    )
     yield "| season | transformers | " + " | ".join(f"Python {text}" for text in PYTHONS) + " | beside it |"
     yield "|---" * (3 + len(PYTHONS)) + "|"
     broken = list[str]()
@@ -52,9 +57,10 @@ def _rows(folder: Path, season: str, transformers: str) -> Iterator[tuple[str, s
 
 def _share(rows: list[tuple[str, str, _Row]], python: str) -> str:
     """Return how many of the results with one Python work."""
-    states = [row["state"] for _, found, row in rows if found == python and row["state"] not in NOT_THERE]
-    if states:
-        return f"{sum(state in WORKS for state in states)}/{len(states)}"
+    tested = [row for _, found, row in rows if found == python and row["state"] not in NOT_THERE]
+    if tested:
+        same = sum("carried" in row for row in tested)
+        return f"{sum(row['state'] in WORKS for row in tested)}/{len(tested)}" + f" ({same} carried)" * bool(same)
     return "uninstallable" if any(found == python for _, found, _ in rows) else "not run"
 
 

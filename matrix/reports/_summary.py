@@ -75,7 +75,8 @@ def _carried(cells: dict[tuple[str, str], dict[str, dict[str, Any]]]) -> Iterato
     """Yield a sentence about results that were not run; nothing where all were."""
     rows = [row for found in cells.values() for row in found.values() if row["state"] not in NOT_THERE]
     if same := sum("carried" in row for row in rows):
-        yield f"{len(rows) - same:,} of them were run, and {same:,} carried from another transformers with the same program."
+        told = "carried from another transformers with the same program"
+        yield f"{len(rows) - same:,} of them were run, and {same:,} {told}."
 
 
 def write_overview(folder: Path, page: Path) -> None:

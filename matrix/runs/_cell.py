@@ -1,6 +1,7 @@
 """One cell: every case on the installed versions, with a result file that is resumed."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,21 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat.matrix.cases import Case, chosen
 from exportcompat.matrix.checks import has_content, proved
-from exportcompat.matrix.store import BROKEN, PACKAGES, WORKS, Installed, Neighbours, Results, carried, with_code
+from exportcompat.matrix.store import (
+    BROKEN,
+    PACKAGES,
+    WORKS,
+    Installed,
+    Neighbour,
+    Neighbours,
+    Results,
+    carried,
+    with_code,
+)
 from exportcompat.matrix.versions import exclusion, proofs_at_boundaries
 
 from ._season_results import linear_problem, result_path
-from ._worker_pool import CAPTURES, USUAL, Limits, run_jobs
-
+from ._worker_pool import CAPTURES, USUAL, Limits, Work, run_jobs
 
 Row = dict[str, Any]
 
@@ -54,35 +64,56 @@ def run_cell(
     todo = [case for case in cases if fresh or not _is_known(results, case, installed)]
     print(f"{results.path.name}: {len(cases)} cases, {len(cases) - len(todo)} of them known", flush=True)
     unrun = _unrun(todo, installed, season)
-    for case, row in _rows(todo, unrun, Neighbours(results.path, installed) if carry else None, jobs, limits):
+    wanted = {} if season else proofs_at_boundaries().get(names, {})
+    # What is proved without a spec is to be seen to work with it.
+    near = _near(todo, Neighbours(results.path, installed), {*unrun, *wanted}) if carry else {}
+    for case, row in _rows(todo, unrun, near, installed, Pool(jobs, limits)):
         results.add(case, with_code(row), installed)
         print(_line(case, row), flush=True)
-    _prove(results, cases, {} if season else proofs_at_boundaries().get(names, {}), jobs, limits)
+    _prove(results, cases, wanted, Pool(jobs, limits))
     states = [results.rows[case.name]["state"] for case in cases]
     return 0 if set(WORKS) & set(states) and not set(BROKEN) & set(states) else 1
 
 
+@dataclass(frozen=True)
+class Pool:
+    """Processes in which work is done.
+
+    Attributes:
+        jobs: how many at a time.
+        limits: time and memory of one case.
+    """
+
+    jobs: int
+    limits: Limits
+
+    def run(self, work: Sequence[Work]) -> Iterator[tuple[Work, Row]]:
+        """Yield each piece of work with its result, as they end."""
+        return run_jobs(work, self.jobs, self.limits)
+
+
+def _near(todo: list[Case], neighbours: Neighbours, always_run: Collection[str]) -> dict[str, list[Neighbour]]:
+    """Return the results from which those of cases may be carried, by the case; only cases that have some."""
+    found = {case.name: neighbours.of(case) for case in todo if has_content(case) and case.name not in always_run}
+    return {name: items for name, items in found.items() if items}
+
+
 def _rows(
-    todo: list[Case], unrun: Mapping[str, Row], neighbours: Neighbours | None, jobs: int, limits: Limits
+    todo: list[Case],
+    unrun: Mapping[str, Row],
+    near: Mapping[str, list[Neighbour]],
+    installed: Installed,
+    pool: Pool,
 ) -> Iterator[tuple[Case, Row]]:
     """Yield the row of each case: those that nothing is run for, those that are carried, and the others."""
     yield from ((case, unrun[case.name]) for case in todo if case.name in unrun)
     left = [case for case in todo if case.name not in unrun]
-    if neighbours:
-        for case, row in _carried(left, neighbours, jobs, limits):
+    for (case, _), found in pool.run([(case, CAPTURES) for case in left if case.name in near]):
+        rows = (carried(case, with_code(found), item, installed.versions) for item in near[case.name])
+        if row := next(filter(None, rows), None):
             left.remove(case)
             yield case, row
-    yield from ((case, row) for (case, _), row in run_jobs([(case, "") for case in left], jobs, limits))
-
-
-def _carried(cases: list[Case], neighbours: Neighbours, jobs: int, limits: Limits) -> Iterator[tuple[Case, Row]]:
-    """Yield the rows of those cases whose result is that of a neighbour."""
-    near = {case.name: neighbours.of(case) for case in cases if has_content(case)}
-    work = [(case, CAPTURES) for case in cases if near.get(case.name)]
-    for (case, _), found in run_jobs(work, jobs, limits):
-        rows = (carried(case, with_code(found), item, neighbours.versions) for item in near[case.name])
-        if row := next(filter(None, rows), None):
-            yield case, row
+    yield from ((case, row) for (case, _), row in pool.run([(case, "") for case in left]))
 
 
 def _is_known(results: Results, case: Case, installed: Installed) -> bool:
@@ -98,7 +129,7 @@ def _unrun(todo: list[Case], installed: Installed, season: str) -> dict[str, dic
     return {name: {"state": "untested", "problems": [text]} for name, text in reasons.items() if text}
 
 
-def _prove(results: Results, cases: list[Case], wanted: Mapping[str, Sequence[str]], jobs: int, limits: Limits) -> None:
+def _prove(results: Results, cases: list[Case], wanted: Mapping[str, Sequence[str]], pool: Pool) -> None:
     """Find out what is not known of the proofs, and print a line for each."""
     missing = [(case, proof) for case in cases for proof in results.missing_proofs(case, wanted.get(case.name, ()))]
     # Without a spec that was not applied, the row is as it is; it says nothing of another sample.
@@ -106,7 +137,7 @@ def _prove(results: Results, cases: list[Case], wanted: Mapping[str, Sequence[st
         item for item in missing if ":" not in item[1] and item[1] not in results.rows[item[0].name].get("applied", ())
     ]
     work = [item for item in missing if item not in known]
-    for (case, proof), found in chain(((item, proved("works")) for item in known), run_jobs(work, jobs, limits)):
+    for (case, proof), found in chain(((item, proved("works")) for item in known), pool.run(work)):
         results.add_proof(case, proof, found)
         print(f"{'without':11} {case.name:24} {proof}: {found['without']}, with it: {found['with']}", flush=True)
 

@@ -1,6 +1,6 @@
 """Results: files with a row for each case, and when a row is old."""
 
-from ._carry import Neighbours, agrees, carried, with_code
+from ._carry import Neighbour, Neighbours, carried, with_code
 from ._dependencies import own_source
 from ._merge import merge
 from ._outcomes import BROKEN, CHECKED, NOT_THERE, STATES, UNTESTED, WORKS
@@ -18,10 +18,10 @@ __all__ = [
     "UNTESTED",
     "WORKS",
     "Installed",
+    "Neighbour",
     "Neighbours",
     "Results",
     "SourceTree",
-    "agrees",
     "carried",
     "check_content",
     "code_of",

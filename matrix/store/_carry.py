@@ -94,7 +94,7 @@ def carried(case: Case, found: Mapping[str, Any], neighbour: Neighbour, versions
         versions: what is installed here.
     """
     old = neighbour.row
-    if found.get("content") != old["content"] or not agrees(found, old):
+    if found.get("content") != old["content"] or not _agrees(found, old):
         return None
     beyond = {name.partition(" ")[0] for name in neighbour.code}
     used = [name for name in found["applied"] if name in found["used"] or (name in old["used"] and name in beyond)]
@@ -108,7 +108,7 @@ def carried(case: Case, found: Mapping[str, Any], neighbour: Neighbour, versions
     return row if _code_beyond(case, versions, row) == neighbour.code else None
 
 
-def agrees(found: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+def _agrees(found: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     """Say whether what was found up to the captures is what a result says of both of its exports."""
     old = row["plain"]
     plain = _is_same(found["plain"], old["state"], [old["problem"]])

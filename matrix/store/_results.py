@@ -137,14 +137,6 @@ class Results:
             self.rows[case.name] = {**row, "proofs": {**row.get("proofs", {}), proof: dict(found)}}
             self._write(self._environments[row["environment"]].versions)
 
-    def add_content(self, case: Case, content: Mapping[str, str]) -> None:
-        """Add to the result of a case what it rests on by content, and write the file."""
-        with held(self.path.parent):
-            self._read()
-            row = self.rows[case.name]
-            self.rows[case.name] = {**row, "content": dict(content)}
-            self._write(self._environments[row["environment"]].versions)
-
     def add(self, case: Case, row: Mapping[str, Any], installed: Installed) -> None:
         """Add a result and write the file. What worked before and does not now, is marked with what it was."""
         made = {"key": key(case, installed.versions, row), "date": time.strftime("%Y-%m-%d")}

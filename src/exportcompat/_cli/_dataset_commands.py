@@ -1,7 +1,7 @@
 """The subcommands `works` and `resolve`: on which versions a model exports, from data."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from exportcompat._dataset import (
     UNKNOWN,
@@ -22,7 +22,11 @@ from ._options import Commands, to_json
 
 _ROUTES = ("dynamo", "exportcompat.export", "torchscript", "torch.export")
 _MODEL = "a folder with a config.json, or a model type such as jamba"
-_OLD = "run with an older code of exportcompat"
+_NOTES = {
+    "older code": "run with an older code of exportcompat",
+    "same program": "not all of it run there: same program as another transformers",
+}
+"""What is to be said of evidence that is not `run`."""
 _MEANING = {
     "native": "works without patches",
     "patched": "works with patches",
@@ -96,11 +100,11 @@ def _place(found: Compatibility) -> str:
 
 
 def _lines(found: Compatibility) -> Iterator[str]:
-    old = f" ({_OLD})" if found.evidence == "older code" else ""
-    yield f"{_place(found)}: {found.outcome}, {_MEANING[found.outcome]}{old}"
+    note = f" ({_NOTES[found.evidence]})" if found.evidence in _NOTES else ""
+    yield f"{_place(found)}: {found.outcome}, {_MEANING[found.outcome]}{note}"
     if found.results:
         yield ""
-        rows = [(item["case"], item["outcome"], _difference(item), item["date"]) for item in found.results]
+        rows = [(item["case"], item["outcome"], _difference(item), _run(item)) for item in found.results]
         yield from text_table([("CASE", "OUTCOME", "DIFFERENCE", "RUN"), *rows])
     for item in found.nearest:
         yield f"  near it: transformers {item.transformers}, torch {item.torch}: {item.outcome}"
@@ -108,6 +112,11 @@ def _lines(found: Compatibility) -> Iterator[str]:
     if counts:
         whose = "called there" if found.results else "of the nearest"
         yield f"patches {whose}, as they stand on these versions: {', '.join(counts)}"
+
+
+def _run(item: Mapping[str, object]) -> str:
+    """Return when a result was run, or whose it is."""
+    return f"same program as {item['carried']}" if "carried" in item else str(item["date"])
 
 
 def _difference(item: object) -> str:
@@ -140,7 +149,7 @@ def _pair(cell: Cell, source: Dataset) -> dict[str, object]:
     return {
         **cell.versions,
         "outcome": cell.outcome,
-        "evidence": "run" if cell.is_current else "older code",
+        "evidence": cell.evidence,
         "cases": [item["case"] for item in cell.results],
         "requirement": requirement(cell, source),
     }

@@ -61,6 +61,13 @@ class Cell:
         return all(item["current"] for item in self.results)
 
     @property
+    def evidence(self) -> str:
+        """Say how its results were found: `run`, `same program` if one was carried, `older code` if one was."""
+        if not self.is_current:
+            return "older code"
+        return "same program" if any("carried" in item for item in self.results) else "run"
+
+    @property
     def versions(self) -> dict[str, str]:
         """The two releases by package."""
         return {"transformers": self.transformers, "torch": self.torch}

@@ -28,8 +28,9 @@ class Compatibility:
             (works with patches only), `native` (works without); or why nothing was tested: `absent` (transformers has
             no such model), `unsupported` (transformers itself cannot run it), `uninstallable`, `unknown` (nobody has
             run it).
-        evidence: `run`; `older code`, if a result was found with older code of exportcompat than that which made the
-            data; or `none`.
+        evidence: `run`; `same program`, if a result was not run there, but has the captured program and the answers of
+            eager of another transformers, which the result names (`carried`); `older code`, if a result was found with
+            older code of exportcompat than that which made the data; or `none`.
         results: a record for each case, as the schema of the data describes it.
         patches: the specs that were called there, by id, or where nothing was run those of the nearest pair: what each
             rests on there, `proved`, `same source` (by content, as where it was proved), `unknown` and so on.
@@ -47,7 +48,7 @@ class Compatibility:
 
     @property
     def does_work(self) -> bool:
-        """Say whether it was run and was right: `native` or `patched`."""
+        """Say whether it is right, run there or with the program of a release that was run: `native` or `patched`."""
         return self.outcome in WORKS
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def _compatibility(model_type: str, cell: Cell, source: Dataset) -> Compatibilit
         cell.transformers,
         cell.torch,
         outcome=cell.outcome,
-        evidence="run" if cell.is_current else "older code",
+        evidence=cell.evidence,
         results=cell.results,
         patches=spec_evidence(source.specs, cell.patches, cell.versions),
     )
