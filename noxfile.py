@@ -108,6 +108,12 @@ def matrix(session: nox.Session) -> None:
 
 
 @nox.session
+def audit(session: nox.Session) -> None:
+    """Run carried results that are drawn at random: `nox -s audit -- --carried 40 --seed 1`; fails if one differs."""
+    probe(session, "audit", ".nox/cells", *CELL_TOOLS)
+
+
+@nox.session
 def bisect(session: nox.Session) -> None:
     """Find the releases that need a spec: `nox -s bisect -- SPEC [--package torch] [--case CASE]`."""
     probe(session, "bisect", ".nox/probes")

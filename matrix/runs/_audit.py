@@ -13,7 +13,6 @@ from typing import Any
 from exportcompat.matrix.cases import CASES
 from exportcompat.matrix.store import Installed, Results
 from exportcompat.matrix.versions import Cell
-from exportcompat.registry import ExportCompatError
 
 from ._driver import Options, cell_process, results_of
 from ._environments import Environments
@@ -43,14 +42,15 @@ def audit(arguments: argparse.Namespace) -> int:
         arguments: those of the command `audit`. Without a wheel, those of the running environment are drawn alone.
 
     Returns:
-        0 if each has come out as it was carried.
+        0 if each has come out as it was carried, or nothing is carried.
 
     Raises:
-        ExportCompatError: nothing is carried, or a cell came to no end.
+        ExportCompatError: a cell came to no end, or an environment cannot be made.
     """
     known = [item for item in carried_in(arguments.results) if arguments.wheel or item.is_here]
     if not known:
-        raise ExportCompatError(f"no current result in {arguments.results} is carried; run a cell with --carry")
+        print(f"no current result in {arguments.results} is carried: there is nothing to run")
+        return 0
     drawn = draw(known, arguments.carried, arguments.seed)
     print(f"{len(drawn)} of {len(known)} carried results are run (seed {arguments.seed})", flush=True)
     environments, others = Environments(arguments.folder.resolve(), arguments.wheel), list[str]()
