@@ -14,7 +14,9 @@ from exportcompat.matrix.dataset._result_files import result_files
 from exportcompat.matrix.dataset._unmended import unmended
 from exportcompat.matrix.reports import overview, read_cells, why, write_report
 from exportcompat.matrix.runs import _audit, _cell, audit, run_cell
+from exportcompat.matrix.runs._worker_pool import CAPTURES
 from exportcompat.matrix.store import Installed, Neighbours, Results, carried, file_name, with_code
+from exportcompat.matrix.store._result_key import code_of
 
 LLAMA, BERT = CASES["llama"], CASES["bert"]
 VERSIONS = {"torch": "2.13.0", "onnx": "1.0", "onnxscript": "1.0", "onnxruntime": "1.0"}
@@ -136,12 +138,11 @@ def test_a_spec_that_works_after_the_capture_has_to_be_the_same(
     from exportcompat.matrix.store import _carry
 
     add(tmp_path, "5.21.1")
-    original = _carry.code_of
 
     def other(case: Any, versions: Any, row: Any) -> dict[str, str]:
         more = "transformers.x:f" if target == "upstream" else "torch.x:f"
         here = {f"some wrap {more}": "1"} if versions["transformers"] == "5.22.2" else {}
-        return {**original(case, versions, row), **here}
+        return {**code_of(case, versions, row), **here}
 
     monkeypatch.setattr(_carry, "code_of", other)
     target = "upstream"
@@ -175,23 +176,23 @@ def cell(folder: Path, **options: Any) -> dict[str, Any]:
 
 def test_a_cell_captures_and_carries(tmp_path: Path, jobs: Any, capsys: pytest.CaptureFixture[str]) -> None:
     add(tmp_path, "5.21.1")
-    jobs["llama", _cell.CAPTURES] = FOUND
+    jobs["llama", CAPTURES] = FOUND
     assert cell(tmp_path)["carried"] == "5.21.1"
-    assert jobs["asked", ""]["list"] == [("llama", _cell.CAPTURES)]
+    assert jobs["asked", ""]["list"] == [("llama", CAPTURES)]
     assert "same program as 5.21.1" in capsys.readouterr().out
 
 
 def test_a_cell_runs_what_is_another_program(tmp_path: Path, jobs: Any) -> None:
     add(tmp_path, "5.21.1")
-    jobs["llama", _cell.CAPTURES] = {**FOUND, "content": {**CONTENT, "program": "c" * 16}}
+    jobs["llama", CAPTURES] = {**FOUND, "content": {**CONTENT, "program": "c" * 16}}
     jobs["llama", ""] = RUN
     assert "carried" not in cell(tmp_path)
-    assert [what for _, what in jobs["asked", ""]["list"]] == [_cell.CAPTURES, ""]
+    assert [what for _, what in jobs["asked", ""]["list"]] == [CAPTURES, ""]
 
 
 def test_a_capture_that_came_to_no_end_is_run(tmp_path: Path, jobs: Any) -> None:
     add(tmp_path, "5.21.1")
-    jobs["llama", _cell.CAPTURES] = {"megabytes": 10}
+    jobs["llama", CAPTURES] = {"megabytes": 10}
     jobs["llama", ""] = RUN
     assert "carried" not in cell(tmp_path)
 

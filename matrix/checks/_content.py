@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from exportcompat._verification import Discrepancy
+from exportcompat._verification import Discrepancy, Program
 from exportcompat.matrix.cases import Case, Sample
 
 from ._check import Outcome, check, export, quiet
@@ -175,7 +175,7 @@ class _StopError(BaseException):
     """Ends an export after its capture; no `Exception`, because exporters go on after those."""
 
 
-def _nothing(_: Path, __: Any) -> list[Discrepancy]:
+def _nothing(_: Path | Program, __: Any) -> list[Discrepancy]:
     """Stand for a comparison, where there is no file."""
     return [Discrepancy(call="no file", absolute=0.0, relative=0.0, share=0.0, success=True)]
 

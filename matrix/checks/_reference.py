@@ -39,7 +39,6 @@ class StandIn:
     """
 
     path = Path("stand-in")
-    metadata: Mapping[str, str] = {}
 
     def __init__(self, subject: Any) -> None:
         import torch
@@ -47,6 +46,7 @@ class StandIn:
         self._interface: Interface = interface_of(subject)
         self.inputs: dict[str, list[Any]] = dict(self._interface.shapes)
         self.outputs = self._interface.outputs
+        self.metadata: dict[str, str] = {}
         self._vocabulary = getattr(subject, "vocabulary", 0)
         self._generator = torch.Generator().manual_seed(0)
 

@@ -14,7 +14,7 @@ from exportcompat.matrix.cases._catalogue import CASES, find_case
 from exportcompat.matrix.cases._decoder import Sample
 from exportcompat.matrix.cases.multimodal import IMAGE_BY_IMAGE
 from exportcompat.matrix.checks._check import check
-from exportcompat.matrix.checks._row import _caches
+from exportcompat.matrix.checks._row import caches_of
 from exportcompat.matrix.proofs._prove import is_older
 
 
@@ -63,4 +63,4 @@ def test_each_has_the_models_of_the_case_that_it_stands_for() -> None:
 @pytest.mark.parametrize("name", ["recurrent_gemma_export", "rwkv_export", "xlnet_export", "xlstm_export"])
 def test_a_row_of_what_has_no_other_case_can_be_written(name: str) -> None:
     """A row has the classes of a case's caches, also where nobody brings one along."""
-    assert all(":" in item for item in _caches(CASES[name]))
+    assert all(":" in item for item in caches_of(CASES[name]))
