@@ -6,18 +6,20 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="programs are captured")
+pytest.importorskip("torch", reason="programs are captured")
 pytest.importorskip("onnxruntime", reason="a case is exported and run")
 
+import torch
+
 from exportcompat.matrix.cases import CASES, Case
-from exportcompat.matrix.checks import captured, check_with_content, has_content
+from exportcompat.matrix.checks import _content, captured, check, check_with_content, has_content
 from exportcompat.matrix.checks._program_digest import program_digest
 
 GPT = CASES["tiny_gpt"]
 ROWS = torch.export.Dim("rows", min=2, max=64)
 
 
-class Model(torch.nn.Module):
+class Model(torch.nn.Module):  # type: ignore[misc,unused-ignore]
     """Computes what it is made with, beside a weight, a constant and a branch."""
 
     def __init__(self, function: Callable[..., Any], *, weight: float = 1.0, constant: float = 1.0) -> None:
@@ -95,7 +97,7 @@ def altered(change: Callable[[Any], None]) -> Case:
         change(decoder.model)
         return decoder
 
-    return replace(GPT, make=make)
+    return replace(GPT, make=make)  # type: ignore[arg-type]
 
 
 def head(model: Any) -> Any:
@@ -147,14 +149,11 @@ def test_a_changed_release_has_another_content(
 def test_what_a_capture_leaves_on_the_model_is_captured_twice(
     content: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from exportcompat.matrix.checks import _content
-
     asked = []
-    original = _content.check
 
     def noted(*args: Any, **kwargs: Any) -> Any:
         asked.append(kwargs.get("again", True))
-        return original(*args, **kwargs)
+        return check(*args, **kwargs)
 
     # What patches cover is given back at the end of their scope, so no change of a model is at hand.
     marks = iter(range(100))
