@@ -6,7 +6,7 @@ from typing import Any
 
 from exportcompat import apply_patches
 from exportcompat._verification import LOGITS
-from exportcompat.matrix.cases import Case, Interface, interface_of
+from exportcompat.matrix.cases import Case, Forward, Interface, Sample, interface_of
 
 from ._program_digest import digest_of, value_digest
 
@@ -43,9 +43,9 @@ class StandIn:
     def __init__(self, subject: Any) -> None:
         import torch
 
-        self._interface: Interface = interface_of(subject)
-        self.inputs: dict[str, list[Any]] = dict(self._interface.shapes)
-        self.outputs = self._interface.outputs
+        interface = _calls_of(subject) if isinstance(subject, Forward) else interface_of(subject)
+        self.inputs: dict[str, list[Any]] = dict(interface.shapes)
+        self.outputs, self._dtypes = interface.outputs, interface.dtypes
         self.metadata: dict[str, str] = {}
         self._vocabulary = getattr(subject, "vocabulary", 0)
         self._generator = torch.Generator().manual_seed(0)
@@ -54,7 +54,7 @@ class StandIn:
         """Return the torch dtype of an input."""
         import torch
 
-        return getattr(torch, self._interface.dtypes[name])
+        return getattr(torch, self._dtypes[name])
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return logits for one token of each sequence; nothing is in the other outputs."""
@@ -64,6 +64,12 @@ class StandIn:
         likely = torch.rand(rows, 1, self._vocabulary, generator=self._generator)
         likely[..., :_FIRST_TOKEN] = 0
         return {name: likely if name == LOGITS else torch.zeros(0) for name in self.outputs}
+
+
+def _calls_of(subject: Forward) -> Interface:
+    """Return the names of what calls that stand alone take and give; no shape of an input is asked for."""
+    names, outputs = subject.names(subject.sample(Sample()))
+    return Interface({name: [] for name in names}, {}, outputs)
 
 
 class _Noted:

@@ -14,6 +14,7 @@ import torch
 from exportcompat.matrix.cases import CASES, Case
 from exportcompat.matrix.checks import _content, captured, check, check_with_content, has_content
 from exportcompat.matrix.checks._program_digest import program_digest
+from exportcompat.matrix.checks._reference import reference_digest
 
 GPT = CASES["tiny_gpt"]
 ROWS = torch.export.Dim("rows", min=2, max=64)
@@ -169,6 +170,12 @@ def test_cases_that_go_another_way_have_no_content() -> None:
     assert has_content(CASES["llama"]) and has_content(CASES["bert"]) and has_content(CASES["llava"])
     for name in ("compare_generated", "compare_refusals"):
         assert not any(has_content(case) for case in CASES.values() if name in str(case.compare))
+
+
+@pytest.mark.parametrize("name", ["clip", "bert", "llava", "llama"])
+def test_each_kind_of_comparison_says_what_eager_answers(name: str) -> None:
+    pytest.importorskip("transformers", reason="the cases are models of it")
+    assert reference_digest(CASES[name]) == reference_digest(CASES[name]) != ""
 
 
 def test_a_model_that_is_not_there_has_no_content() -> None:
