@@ -1,5 +1,6 @@
 """What a result rests on by content: which programs are the same, and what stops a result from being carried."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -44,11 +45,6 @@ def renamed(model: Any, values: Any) -> Any:
     return torch.relu(product + model.constant) if False else (product + model.constant).relu()
 
 
-def asserting(model: Any, x: Any) -> Any:
-    torch._check(x.shape[0] * 2 >= 3)
-    return usual(model, x)
-
-
 def other(model: Any, x: Any) -> Any:
     return (x * model.weight + model.constant).sigmoid()
 
@@ -64,15 +60,32 @@ def branching(second: Callable[[Any], Any]) -> Callable[..., Any]:
     return function
 
 
+def exported(model: Any, rows: Any = ROWS) -> Any:
+    return torch.export.export(model.eval(), (torch.ones(4, 3),), dynamic_shapes=({0: rows},), strict=False)
+
+
 def digest(model: Any, rows: Any = ROWS) -> str:
-    program = torch.export.export(model.eval(), (torch.ones(4, 3),), dynamic_shapes=({0: rows},), strict=False)
-    return program_digest(program)
+    return program_digest(exported(model, rows))
+
+
+def asserting() -> Any:
+    """Return a program that asserts something of a size, which is computed for that alone."""
+    program = exported(Model(usual))
+    graph = program.graph_module.graph
+    tensor = next(node for node in graph.nodes if node.op == "placeholder" and node.users and node.name == "x")
+    with graph.inserting_before(list(graph.nodes)[-1]):
+        size = graph.call_function(torch.ops.aten.sym_size.int, (tensor, 0))
+        size.meta["val"] = tensor.meta["val"].shape[0]
+        is_two = graph.call_function(operator.ge, (size, 2))
+        is_two.meta["val"] = True
+        graph.call_function(torch.ops.aten._assert_scalar.default, (is_two, "two at least"))
+    return program
 
 
 def test_names_lines_assertions_and_what_nobody_reads_make_no_other_program() -> None:
     wanted, more = digest(Model(usual)), Model(usual)
     more.unread = torch.ones(5)
-    assert digest(Model(renamed)) == digest(Model(asserting)) == digest(more) == wanted
+    assert digest(Model(renamed)) == program_digest(asserting()) == digest(more) == wanted
 
 
 def test_a_program_that_computes_something_else_is_another() -> None:
