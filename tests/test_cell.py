@@ -210,7 +210,7 @@ def test_a_case_that_ends_badly_is_a_result_and_loses_no_other(
         return ROW
 
     threads = torch.get_num_threads()
-    monkeypatch.setattr(_worker_pool, "check_case", answer)
+    monkeypatch.setattr(_worker_pool, "check_with_content", answer)
     limits = Limits(seconds=5 if name == "hang" else 120, megabytes=2_000)
     assert run_cell(tmp_path, ["llama", "tiny_gpt"], jobs=1, fresh=False, limits=limits) == 1
     gc.unfreeze()
@@ -278,7 +278,7 @@ def both(case):
     time.sleep(60 if case.name == "llama" else 0)
     return {"state": "patched", "problems": [], "used": [], "modules": []}
 
-_worker_pool.check_case, _worker_pool._preload = both, lambda: None
+_worker_pool.check_with_content, _worker_pool._preload = both, lambda: None
 _cell.run_cell(Path(sys.argv[1]), ["tiny_gpt", "llama"], jobs=1, fresh=False)
 """
 
@@ -298,7 +298,7 @@ def test_a_killed_cell_loses_the_case_in_flight_only(tmp_path: Path) -> None:
 def test_a_cell_ends_when_whoever_started_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     parents = iter([1, 2])
     monkeypatch.setattr(_worker_pool, "_preload", lambda: None)
-    monkeypatch.setattr(_worker_pool, "check_case", lambda case: time.sleep(60))
+    monkeypatch.setattr(_worker_pool, "check_with_content", lambda case: time.sleep(60))
     monkeypatch.setattr("os.getppid", lambda: next(parents))
     with pytest.raises(SystemExit, match="the process that started this one has ended"):
         list(_worker_pool.run_jobs([(GPT, "")], 1, Limits()))
