@@ -242,7 +242,7 @@ def test_proofs_are_run_once_for_what_works(
     monkeypatch.setattr(_cell, "proofs_at_boundaries", lambda: {(versions["transformers"], versions["torch"]): proofs})
     monkeypatch.setattr(_worker_pool, "_preload", lambda: None)
     monkeypatch.setattr(
-        _worker_pool, "check_case", lambda case: {**(ROW if case is LLAMA else FAILS), "applied": ["applied"]}
+        _worker_pool, "check_with_content", lambda case: {**(ROW if case is LLAMA else FAILS), "applied": ["applied"]}
     )
     monkeypatch.setattr(_worker_pool, "ablate", lambda _, proof: proved("fails", problem=f"without {proof}"))
     for _ in range(2):
