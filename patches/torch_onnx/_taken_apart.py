@@ -38,6 +38,7 @@ def corrections() -> dict[Any, Callable[..., Any]]:
         aten.embedding_bag.default: _embedding_bag,
         aten.embedding_bag.padding_idx: _embedding_bag,
         aten.split.Tensor: _split,
+        aten.scatter_reduce.two: _scatter_mean,
     }
 
 
@@ -205,3 +206,23 @@ def _split(x: Any, size: Any, dim: int = 0) -> Any:
     last = int((length + size - 1) // size) - 1
     parts = [x.narrow(dim, index * size, size) for index in range(last)]
     return [*parts, x.narrow(dim, last * size, length - last * size)]
+
+
+def _scatter_mean(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """Return `x` with the mean of what is scattered to each place; ONNX has other reductions alone.
+
+    Args:
+        x: a tensor.
+        dim: the axis along which `index` names places.
+        index: places, of the shape of `source`.
+        source: what is scattered.
+        reduce: the reduction; others than `mean` are right as they are.
+        include_self: whether an element of `x` counts among those that are scattered to it.
+    """
+    if reduce != "mean":
+        return NotImplemented
+    sums = (x if include_self else torch.zeros_like(x)).scatter_add(dim, index, source)
+    begun = torch.ones_like(x) if include_self else torch.zeros_like(x)
+    counts = begun.scatter_add(dim, index, torch.ones_like(source))
+    mean = torch.div(sums, counts.clamp(min=1), rounding_mode=None if x.is_floating_point() else "floor")
+    return torch.where(counts == 0, x, mean)

@@ -235,6 +235,28 @@ def test_a_file_rounds_quotients_as_torch_does(tmp_path: Path) -> None:
             assert torch.equal(torch.from_numpy(one), wanted), index
 
 
+class Averaged(Module):  # type: ignore[misc,unused-ignore]
+    """Means of what is scattered to each place."""
+
+    def forward(self, x: Any, index: Any) -> Any:
+        means = [x.scatter_reduce(1, index, x * 3, "mean", include_self=include_self) for include_self in (True, False)]
+        return (*means, x.long().scatter_reduce(0, index, x.long() * 5, "mean", include_self=False))
+
+
+@needs_the_spec
+def test_a_file_scatters_means(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    calls = [(rows(count, 4), rows(count, 4).long().abs() % min(count, 3)) for count in (3, 5)]
+    axes = ({0: "rows"},) * 2
+    with apply_patches():
+        torch.onnx.export(Averaged(), calls[0], str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for x, index in calls:
+        found = session.run(None, {"x": x.numpy(), "index": index.numpy()})
+        for one, wanted in zip(found, Averaged()(x, index), strict=True):
+            torch.testing.assert_close(torch.from_numpy(one), wanted)
+
+
 def test_parts_of_a_count() -> None:
     x = torch.randint(0, 99, (400,), generator=torch.Generator().manual_seed(0))
     for bins in (1, 7, 98, 128):

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from exportcompat.patches.toolkit.cache_names import cache_of
