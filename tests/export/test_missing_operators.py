@@ -165,7 +165,7 @@ def test_a_file_sums_bags_without_a_loop(tmp_path: Path) -> None:
     path, weight = tmp_path / "model.onnx", rows(9, 5)
     made = ((12, [0, 3, 4]), (20, [0, 3, 3, 10, 11]), (3, [0]), (5, [0, 0, 5]))
     calls = [(torch.arange(count) % 4 + count % 6, torch.tensor(offsets), weight) for count, offsets in made]
-    axes = ({0: "count"}, {0: "bags"}, {})
+    axes: Any = ({0: "count"}, {0: "bags"}, {})
     with apply_patches(on_assumption="error"):
         program = torch.onnx.export(Bags().eval(), calls[0], dynamic_shapes=axes, dynamo=True, verbose=False)
     assert not {"Loop", "SequenceInsert"} & {node.op_type for node in program.model.graph}
