@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 from ._exact_division import table as divisions
+from ._stable_functions import distances
+from ._stable_functions import table as stable_functions
 
 _STEPS = 31
 """Steps that are enough for an axis of any length that is not known: 2**31 places."""
@@ -21,6 +23,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     return {
         aten.cummax.default: _cummax,
         aten.cummin.default: _cummin,
+        aten._cdist_forward.default: distances,
         aten.searchsorted.Tensor: _searchsorted,
         aten.searchsorted.Scalar: _searchsorted_of_a_number,
         # An older torch cannot name an operator of ONNX.
@@ -33,6 +36,7 @@ def corrections() -> dict[Any, Callable[..., Any]]:
     aten = torch.ops.aten
     return {
         **divisions(),
+        **stable_functions(),
         aten.group_norm.default: _group_norm,
         aten.histc.default: _histc,
         aten.embedding_bag.default: _embedding_bag,

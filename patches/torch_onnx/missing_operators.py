@@ -12,8 +12,9 @@ ONNX has `MatMulInteger`, of which the exporter does not know. `embedding_bag` b
 longer for each one. A `SplitToSequence` of parts of a dynamic size, which `chunk` is, stops onnxscript's optimizer:
 `Error during constant folding for node 'node_split'`; it asks for the value of the size, which is no constant.
 Silently wrong are `//` and `%` of floats, made of a quotient that is rounded too late, so that `1.0 // 0.1` is 10 and
-not 9, and `div` of integers with a rounding, which goes by float32: off from 16,777,217 on. The mean
-of what is scattered, which ONNX has no reduction for, is the last of it.
+not 9, and `div` of integers with a rounding, which goes by float32: off from 16,777,217 on. Of what is scattered with a
+mean, for which ONNX has no reduction, the last one is left. `logsigmoid` and `logaddexp` of large numbers are infinite,
+and `atan2` takes a zero for negative. `cdist` has no function.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. These
 two cost some 31 times their elements where the length is dynamic, and not its square. Integers are counted as float64,
 and a product of int8 becomes that of ONNX, from torch 2.8 on. Rows of all bags are added up at once, and parts are

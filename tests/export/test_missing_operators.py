@@ -235,6 +235,31 @@ def test_a_file_rounds_quotients_as_torch_does(tmp_path: Path) -> None:
             assert torch.equal(torch.from_numpy(one), wanted), index
 
 
+class Stable(Module):  # type: ignore[misc,unused-ignore]
+    """Functions of numbers that overflow, cancel, are 0, or infinite."""
+
+    def forward(self, x: Any, y: Any) -> Any:
+        least = torch.full_like(x, -float("inf"))
+        sums = [torch.logaddexp(*pair) for pair in ((x * 40, y * 40), (least, y), (least, least))]
+        distances = [torch.cdist(*pair) for pair in ((x, y), (x[:20], y[:20]))]
+        # Rounding gives zeros of either sign.
+        return (torch.nn.functional.logsigmoid(x * 40), torch.atan2(x.round(), y.round()), *sums, *distances)
+
+
+@needs_the_spec
+def test_a_file_keeps_large_numbers_and_sides(tmp_path: Path) -> None:
+    path, generator = tmp_path / "model.onnx", torch.Generator().manual_seed(0)
+    calls = [tuple(torch.randn(2, count, 6, generator=generator) * 2) for count in (30, 64)]
+    axes = ({0: "rows"},) * 2
+    with apply_patches():
+        torch.onnx.export(Stable(), calls[0], str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for x, y in calls:
+        found = session.run(None, {"x": x.numpy(), "y": y.numpy()})
+        for one, wanted in zip(found, Stable()(x, y), strict=True):
+            torch.testing.assert_close(torch.from_numpy(one), wanted, atol=1e-5, rtol=1e-5)
+
+
 class Averaged(Module):  # type: ignore[misc,unused-ignore]
     """Means of what is scattered to each place."""
 
