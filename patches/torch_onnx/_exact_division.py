@@ -20,6 +20,20 @@ def table() -> dict[Any, Callable[..., Any]]:
     }
 
 
+def of_integers() -> dict[Any, Callable[..., Any]]:
+    """Return a function for each operator that rounds quotients of integers down, which an older onnxscript lacks."""
+    return {torch.ops.aten.floor_divide.default: _whole, torch.ops.aten.floor_divide.Scalar: _whole}
+
+
+def _whole(x: Any, y: Any) -> Any:
+    """Return the quotient, rounded down; of integers exact up to 2**53, the largest that float64 counts to."""
+    wide, other, dtype = _alike(x, y)
+    if dtype.is_floating_point:
+        return _floor_divide(x, y)
+    multiple = wide - torch.remainder(wide, other)
+    return (multiple.to(torch.float64) / other.to(torch.float64)).round().to(dtype)
+
+
 def _floor_divide(x: Any, y: Any) -> Any:
     """Return the quotient, rounded down; of integers onnxscript has it right."""
     x, y, dtype = _alike(x, y)

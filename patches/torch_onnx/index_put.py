@@ -10,7 +10,7 @@ then on to 0.7.1 `_aten_index_put_bool` is a `Where` of all values, which are as
 What is done: behind the capture, `index_put` becomes a `scatter` on a tensor whose indexed axes are one. With a mask
 it becomes a `where`, for which the values are spread to where the mask is true. From 0.5.7 on the latter alone is done.
 Operators that ONNX lacks are taken apart as `torch-onnx-missing-operators` does it, which has the same place and is for
-later releases.
+later releases; `//` of integers too, which goes by float32 in these.
 Can go: with onnxscript 0.7.1; 0.7.2 translates it at any size, and masks too.
 """
 
@@ -40,8 +40,10 @@ def _with_index_put(original: Callable[..., Any], function: Callable[..., Any]) 
     def create_onnx_friendly_decomposition_table(onnx_registered_ops: Any) -> Any:
         import torch
 
+        from ._exact_division import of_integers
+
         table = made(onnx_registered_ops)
-        return {**table, torch.ops.aten.index_put.default: function}
+        return {**table, **of_integers(), torch.ops.aten.index_put.default: function}
 
     return create_onnx_friendly_decomposition_table
 
