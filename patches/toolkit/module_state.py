@@ -32,6 +32,11 @@ def kept_through() -> Iterator[None]:
             _give_back_all(states)
 
 
+def is_with_next_try() -> bool:
+    """Say whether a call around this one tries again, in another way, what fails."""
+    return _LEFT.get() is not None
+
+
 @contextmanager
 def kept_for_next_try(model: Any) -> Iterator[None]:
     """Give a model its state back; after an error inside of `kept_through`, take new tensors away, and no more.

@@ -7,6 +7,8 @@ has traced how it was made, and makes a constant of the structure in the end; of
 torch's own alone (torch 2.11 says `TODO loosen this restriction`).
 What is done: any frozen dataclass is made of the constants of its fields. A field that does not count when two of them
 are compared, and has a default, has that: attributes of the sample's cache are not needed to build one of results.
+Where `torch.onnx.export` tries `strict=True` by itself, all stays as it is: what the first try was refused for, such as
+GIT with images and a cache, would become a file that is wrong.
 Can go: when Dynamo makes constants of frozen dataclasses.
 """
 
@@ -19,10 +21,11 @@ from exportcompat.registry import PatchingSpec
 
 def patch_as_python_constant(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Make `as_python_constant` take frozen dataclasses that are not torch's own."""
+    from exportcompat.patches.toolkit.module_state import is_with_next_try
 
     def as_python_constant(self: Any) -> Any:
         cls = type(self.value)
-        if cls.__module__.partition(".")[0] == "torch":
+        if cls.__module__.partition(".")[0] == "torch" or is_with_next_try():
             return original(self)
         found = {item.name: _constant(self, item.name) for item in fields(cls) if item.init and _is_needed(item)}
         return cls(**found)
