@@ -28,7 +28,7 @@ class XLSTMLayout:
 
     Attributes:
         numbers: those of the layers.
-        counted: tokens so far, `(1,)`; None where they are those of a graph.
+        counted: tokens so far, `(1,)`, to 5.12 a number; None where they are those of a graph.
         state: the other attributes, by reference.
     """
 
@@ -53,7 +53,7 @@ def flatten(cache: Any) -> tuple[list[Any], XLSTMLayout]:
 
     states, counter = getattr(cache, _STATES), getattr(cache, _COUNTER)
     # That of a graph is of another class, and torch cannot copy it.
-    counted = counter if type(counter) is torch.Tensor else None
+    counted = counter if type(counter) in (torch.Tensor, int) else None
     others = {name: value for name, value in vars(cache).items() if name not in (_STATES, _COUNTER)}
     return [leaf for layer in states.values() for leaf in layer], XLSTMLayout(tuple(states), counted, others)
 
@@ -66,8 +66,9 @@ def unflatten(leaves: Iterable[Any], layout: XLSTMLayout) -> Any:
     cache, rest = xLSTMCache.__new__(xLSTMCache), iter(leaves)
     vars(cache).update(layout.state)
     setattr(cache, _STATES, {number: tuple(next(rest) for _ in _LEAVES) for number in layout.numbers})
-    # Upstream counts in place, and the cache that was taken apart is not to be changed.
-    counted = torch.zeros(1, dtype=torch.int64) if layout.counted is None else layout.counted.clone()
+    counted = torch.zeros(1, dtype=torch.int64) if layout.counted is None else layout.counted
+    # Upstream counts in place where it is a tensor, and the cache that was taken apart is not to be changed.
+    counted = counted.clone() if isinstance(counted, torch.Tensor) else counted
     setattr(cache, _COUNTER, counted)
     return cache
 
