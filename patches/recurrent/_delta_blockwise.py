@@ -54,11 +54,11 @@ class _Blocks:
         """Make blocks of `(batch, tokens, heads, size)` each."""
         import torch
 
-        from ._token_pairs import decayed_products, decays_between, halves, unit_inverse
+        from ._token_pairs import behind, decayed_products, decays_between, halves, unit_inverse
 
         query, key, value, beta = (_blocked(part.float()) for part in (query, key, value, beta))
         sums = torch.cumsum(_blocked(decay.double()), -2)
-        decays = decays_between(sums, _is_behind(sums.device))
+        decays = decays_between(sums, behind(BLOCK, sums.device))
         inverse = unit_inverse(beta * decayed_products(key, key, decays), halves(BLOCK, sums.device))
         read = beta * key * torch.exp(sums).float()
         return cls(query, key, inverse @ (beta * value), inverse @ read, sums)
@@ -76,10 +76,10 @@ class _Blocks:
         """Return the outputs, of value size, for the states before each block."""
         import torch
 
-        from ._token_pairs import decayed_products, decays_between
+        from ._token_pairs import behind, decayed_products, decays_between
 
         changes = self.written - self.read @ states
-        decays = decays_between(self.sums, _is_behind(self.sums.device))
+        decays = decays_between(self.sums, behind(BLOCK, self.sums.device))
         attended = decayed_products(self.query, self.key, decays) @ changes
         return (self.query * torch.exp(self.sums).float()) @ states + attended
 
@@ -92,10 +92,3 @@ def _blocked(part: Any) -> Any:
     count = (part.shape[1] + BLOCK - 1) // BLOCK + 1
     whole = torch.nn.functional.pad(part, (0, 0, 0, 0, 0, count * BLOCK - part.shape[1]))
     return whole.unflatten(1, (count, BLOCK)).permute(1, 0, 3, 2, 4)
-
-
-def _is_behind(device: Any) -> Any:
-    import torch
-
-    places = torch.arange(BLOCK, device=device)
-    return places[:, None] < places

@@ -29,17 +29,15 @@ def scan_delta_rule(query: Any, key: Any, value: Any, beta: Any, decay: Any, sta
             as fourth axis.
         state: `(batch, heads, key size, value size)`; None for zeros.
     """
-    import torch
-
     from ._chunked_scan import chunk_length, scan_chunks
-    from ._token_pairs import halves
+    from ._token_pairs import behind, halves
 
     most = CHUNK_BY_CHANNEL if decay.ndim == query.ndim else CHUNK
     decay = decay if decay.ndim == query.ndim else decay[..., None]
     if state is None:
         state = value.new_zeros(value.shape[0], value.shape[2], key.shape[-1], value.shape[-1])
-    chunk, places = chunk_length(query.shape[1], most), torch.arange(most, device=query.device)
-    is_behind, *joined = (mask[:chunk, :chunk] for mask in (places[:, None] < places, *halves(most, query.device)))
+    chunk, masks = chunk_length(query.shape[1], most), (behind(most, query.device), *halves(most, query.device))
+    is_behind, *joined = (mask[:chunk, :chunk] for mask in masks)
     query, key, value, beta = (part.float() for part in (query * query.shape[-1] ** -0.5, key, value, beta[..., None]))
     parts = (query, key, value, beta, decay.double())
     outputs, last = scan_chunks(lambda state, part: _step(state, part, is_behind, joined), state.float(), parts, most)

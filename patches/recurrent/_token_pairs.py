@@ -17,6 +17,14 @@ def l2_normalized(part: Any) -> Any:
     return part * torch.rsqrt(part.pow(2).sum(-1, keepdim=True) + 1e-6)
 
 
+def behind(size: int, device: Any) -> Any:
+    """Return whether token s is behind token t, `(t, s)`, for `decays_between`."""
+    import torch
+
+    places = torch.arange(size, device=device)
+    return places[:, None] < places
+
+
 def decays_between(sums: Any, is_behind: Any) -> Any:
     """Return how much of what token s wrote is left at token t, `(..., t, s, size)`; 0 where s is behind t.
 

@@ -39,8 +39,8 @@ def patch_convert_guards_to_code(original: Callable[..., Any]) -> Callable[..., 
         asked = asked_by_models(environment) if environment is not None else None
         if asked is None:
             return original(graph_module)
-        guards = environment.guards
-        environment.guards = [guard for guard in guards if not _is_for_small_sizes(guard.expr, asked)]
+        guards, known = environment.guards, {size for question in asked for size in _computed(question)}
+        environment.guards = [guard for guard in guards if not _is_for_small_sizes(guard.expr, asked, known)]
         try:
             return original(graph_module)
         finally:
@@ -49,11 +49,18 @@ def patch_convert_guards_to_code(original: Callable[..., Any]) -> Callable[..., 
     return _convert_guards_to_code
 
 
-def _is_for_small_sizes(condition: Any, asked: Collection[Any]) -> bool:
-    """Say whether a condition can only be broken by a computed size of 0 or 1 that the model has not asked about."""
+def _is_for_small_sizes(condition: Any, asked: Collection[Any], known: Collection[Any]) -> bool:
+    """Say whether a condition can only be broken by a computed size of 0 or 1 that the model has not asked about.
+
+    Args:
+        condition: that of a guard.
+        asked: the expressions that the model has asked for.
+        known: the computed sizes in these.
+    """
     computed = list(dict.fromkeys(_computed(condition)))
-    known = {size for question in asked for size in _computed(question)}
-    if not computed or any(size in known or question.has(size) for question in asked for size in computed):
+    if not computed or any(size in known for size in computed):
+        return False
+    if any(question.has(size) for question in asked for size in computed):
         return False
     return _holds_for_others(condition, computed)
 
