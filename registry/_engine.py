@@ -17,12 +17,31 @@ from ._unchanged import Unchanged
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, slots=True)
+_HITS, _LIVE = 0, 1
+
+
 class Usage:
     """How often a replacement was called, and whether it is in force."""
 
-    hits: int = 0
-    live: bool = False
+    __slots__ = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts = [0, 0]
+        """Both, as a list: Dynamo takes no object of ours from a method of an object that it has made itself."""
+
+    @property
+    def hits(self) -> int:
+        """How often it was called."""
+        return self.counts[_HITS]
+
+    @property
+    def live(self) -> bool:
+        """Whether it is in force."""
+        return bool(self.counts[_LIVE])
+
+    @live.setter
+    def live(self, value: bool) -> None:
+        self.counts[_LIVE] = int(value)
 
 
 @dataclass(eq=False, slots=True)
@@ -303,11 +322,13 @@ def _counted(replacement: Any, original: Any, usage: Usage) -> Any:
     if not callable(replacement) or isinstance(replacement, type):
         return replacement
 
+    counts = usage.counts
+
     @functools.wraps(original)
     def patched(*args: Any, **kwargs: Any) -> Any:
-        if not usage.live:
+        if not counts[_LIVE]:
             return original(*args, **kwargs)
-        usage.hits += 1
+        counts[_HITS] += 1
         return replacement(*args, **kwargs)
 
     return patched

@@ -44,8 +44,8 @@ _BY_TORCHSCRIPT = dict.fromkeys(
 _BY_TORCH_EXPORT = dict.fromkeys(("llama", "whisper_decoder"), "`torch.export`, saved and loaded")
 """Models that stand for what saving, loading and calling a program needs."""
 
-_BY_STRICT_EXPORT = {"llama": "`torch.export` with `strict=True`, saved and loaded"}
-"""Models that stand for what Dynamo needs to trace patches."""
+_BY_STRICT_EXPORT = dict.fromkeys(("llama", "mistral_window"), "`torch.export` with `strict=True`, saved and loaded")
+"""Models that stand for what Dynamo needs to trace patches: of functions, and of objects that it makes itself."""
 
 
 def routes(cases: Mapping[str, Case]) -> Iterator[Case]:

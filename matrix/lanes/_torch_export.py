@@ -51,9 +51,8 @@ with apply_patches(), torch.no_grad():
     torch.export.save(program, "model.pt2")
 """,
         notes="""\
-Dynamo traces the patches as well as the model. It refuses those that keep something in a `ContextVar` meanwhile (towers
-for images), and patched methods of an object that it has made itself (layers of a cache with a window), because their
-calls are counted on an object of ours. `strict=False`, the default, takes all of them.
+Dynamo traces the patches as well as the model, and does not take all that they do: experts (Mixtral) and towers for
+images (Qwen2.5-VL) are refused. `strict=False`, the default, takes all of them.
 """,
     ),
 )
