@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from exportcompat._observer import InputObserver, eager_refusal, first_line
+from exportcompat._observer import InputObserver, eager_refusal, first_line, takes_one_token_alone
 from exportcompat._verification import PAST_ARGUMENT
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, NoCacheError
 
 from ._quantized import Quantized, quantized_layers
 
 _TEXT = ("input_ids", "inputs_embeds", "attention_mask", "position_ids", "token_type_ids", "encoder_", PAST_ARGUMENT)
 """Begin the names of inputs of a text. A sample of images has more places for them in its texts than images."""
-
-_WHOLE = "Pass generate=False (to the command, --task text-generation) to export it for whole texts, without a cache"
 
 
 def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCompatError | None:
@@ -39,12 +37,16 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
     if found is None:
         return None
     has_past = any(name.startswith(PAST_ARGUMENT) for name in names)
-    hint = f" {_WHOLE}" if has_past else ""
     what = "several tokens behind a past" if has_past else "the sample of several rows"
-    return ExportCompatError(
+    reason = (
         f"{type(model).__name__} itself, in eager mode, does not take {what}, which a graph is traced with, so there "
-        f"is nothing to be right with: {first_line(found)}.{hint}"
+        f"is nothing to be right with: {first_line(found).rstrip('.')}"
     )
+    if not has_past:
+        return ExportCompatError(f"{reason}.")
+    refusal = NoCacheError(reason)
+    # What else eager may have against the sample says nothing of the cache.
+    return refusal if takes_one_token_alone(observer) else ExportCompatError(str(refusal))
 
 
 def _not_in_onnx(found: Quantized, model: Any, error: Exception) -> ExportCompatError:
@@ -60,4 +62,6 @@ def _said(error: BaseException | None) -> ExportCompatError | None:
     found = error
     while found is not None and not isinstance(found, ExportCompatError):
         found = found.__cause__ or found.__context__
-    return None if found is None or found is error else ExportCompatError(str(found))
+    if found is None or found is error:
+        return None
+    return NoCacheError(*found.args) if isinstance(found, NoCacheError) else ExportCompatError(str(found))
