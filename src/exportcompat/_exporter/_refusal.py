@@ -39,7 +39,7 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
     has_past = any(name.startswith(PAST_ARGUMENT) for name in names)
     what = "several tokens behind a past" if has_past else "the sample of several rows"
     reason = (
-        f"{type(model).__name__} itself, in eager mode, does not take {what}, which a graph is traced with, so there "
+        f"{_name(model)} itself, in eager mode, does not take {what}, which a graph is traced with, so there "
         f"is nothing to be right with: {first_line(found).rstrip('.')}"
     )
     if not has_past:
@@ -47,6 +47,14 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
     refusal = NoCacheError(reason)
     # What else eager may have against the sample says nothing of the cache.
     return refusal if takes_one_token_alone(observer) else ExportCompatError(str(refusal))
+
+
+def _name(model: Any) -> str:
+    """Return the name of the class of a model; the decoder of an encoder-decoder has that of the whole model."""
+    from exportcompat._encoder_decoder import TextDecoder
+
+    is_part = isinstance(model, TextDecoder)
+    return f"the decoder of {type(model.model).__name__}" if is_part else type(model).__name__
 
 
 def _not_in_onnx(found: Quantized, model: Any, error: Exception) -> ExportCompatError:
