@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._api import apply_patches
-from exportcompat._observer import Inputs, Parts, check_repeatable, no_cache, no_cache_facts, observe_encoder_decoder
+from exportcompat._observer import Inputs, Parts, check_repeatable, no_cache, observe_encoder_decoder
 from exportcompat._verification import Discrepancies
 from exportcompat.registry import ExportCompatError, NoCacheError
 
@@ -22,6 +22,7 @@ from ._steps import (
     stage,
     verified,
 )
+from ._whole_texts import with_no_cache
 
 ENCODER, DECODER = "encoder", "decoder"
 FILES: Mapping[str, str] = {ENCODER: "encoder_model.onnx", DECODER: "decoder_model_merged.onnx"}
@@ -44,7 +45,7 @@ def export_encoder_decoder(
     tolerance: float | None,
     patches: Mapping[str, Any],
     say: Progress,
-    refusal: NoCacheError | None = None,
+    refusal: NoCacheError | None,
 ) -> Exported:
     """Export both parts of an encoder-decoder; see `export`. A refusal says why the decoder has no cache.
 
@@ -69,7 +70,7 @@ def export_encoder_decoder(
     drop_unused(programs[ENCODER])
     with stage("write", say):
         for name, made in programs.items():
-            known = {**model_facts(model), "part": name, **no_cache_facts(parts[name][1]), **about}
+            known = {**model_facts(model), "part": name, **with_no_cache(about, parts[name][1])}
             save(made, paths[name], metadata(report, known, taken[name]), external_data)
         files = write_configs(model, paths[DECODER], [], tokenizer)
     found = _verified(parts, paths, tolerance, say) if verify else None

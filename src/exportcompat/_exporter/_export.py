@@ -1,6 +1,6 @@
 """Observe, export, finish, verify: one call for the whole way from a model to a file that is right."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,7 +15,6 @@ from exportcompat._observer import (
     inner_model,
     is_encoder_decoder,
     no_cache,
-    no_cache_facts,
     observe,
     observe_whole_texts,
     with_windows,
@@ -31,7 +30,7 @@ from ._opset import check_opset
 from ._placement import check_placement
 from ._quantized import pack_nibbles, quantized_layers, weights_line
 from ._steps import Exported, Progress, cast, cast_inputs, model_facts, program, stage, verified
-from ._whole_texts import has_calls, or_for_whole_texts
+from ._whole_texts import has_calls, or_for_whole_texts, with_no_cache
 from ._window_layers import name_windows, window_facts, window_layers
 
 CacheKind = Literal["full", "window"]
@@ -112,28 +111,29 @@ def export(
     check_cache(cache, serve)
     model = inner_model(model)
     check_placement(model)
-    given, path, make = observer_or_inputs, Path(path), _export_one
+    given = observer_or_inputs
+    make: Callable[..., Exported] = export_encoder_decoder
     if isinstance(given, InputObserver) or not is_encoder_decoder(model, given, generate):
-        make = partial(make, generate=generate, serve=serve, weights=weights, cache=cache)
+        make = partial(_export_one, generate=generate, serve=serve, weights=weights, cache=cache)
     else:
         _check_parts(cache, serve)
-        make = export_encoder_decoder
     make = partial(
         make,
         model,
         given,
-        path,
+        Path(path),
         opset=opset,
         dtype=dtype,
         external_data=external_data,
         tokenizer=tokenizer,
+        about=about or {},
         verify=verify,
         tolerance=tolerance,
         patches=patches,
         say=say,
     )
     is_asked = bool(generate) or cache == "window" or serve is not None or has_calls(given)
-    return or_for_whole_texts(make, about or {}, is_asked=is_asked)
+    return or_for_whole_texts(lambda refusal: make(refusal=refusal), is_asked=is_asked)
 
 
 def _export_one(
@@ -168,8 +168,8 @@ def _export_one(
         pack_nibbles(made.model)
     held = weights_line(quantized_layers(model), made.model)
     with stage("write", say):
-        facts = {**model_facts(model), **window_facts(windows), **no_cache_facts(observer), **_quantized_fact(held)}
-        facts.update(about)
+        facts = {**model_facts(model), **window_facts(windows), **_quantized_fact(held)}
+        facts.update(with_no_cache(about, observer))
         save(made, path, metadata(report, facts), external_data)
         files = write_configs(model, path, names, tokenizer, windows) if path.name == "model.onnx" else []
     found = verified(observer, path, tolerance, say) if verify else None

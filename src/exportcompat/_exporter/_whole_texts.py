@@ -2,9 +2,8 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from exportcompat._observer import InputObserver, Inputs, refused
+from exportcompat._observer import OBSERVED, InputObserver, Inputs, no_cache_facts, refused
 from exportcompat._sample_inputs import WITH_PAST
 from exportcompat.patches.toolkit.cache_names import CACHES
 from exportcompat.registry import NoCacheError
@@ -20,26 +19,28 @@ def has_calls(given: InputObserver | Inputs) -> bool:
     return any(name in call for name in CACHES for call in calls)
 
 
-def or_for_whole_texts(make: Callable[..., Exported], about: Mapping[str, str], *, is_asked: bool) -> Exported:
+def or_for_whole_texts(make: Callable[[NoCacheError | None], Exported], *, is_asked: bool) -> Exported:
     """Make an export, or, where no graph with the model's cache is right, one without it, with a warning.
 
     Args:
-        make: makes it, given `about` and `refusal`: why there is no cache, or None for an export with one.
-        about: facts for the file.
+        make: makes it, given why there is no cache, or None for an export with one.
         is_asked: a cache was asked for, so that the refusal is what the caller gets.
 
     Raises:
         NoCacheError: no graph with the cache is right, and one was asked for.
     """
     try:
-        return make(about=about, refusal=None)
+        return make(None)
     except NoCacheError as error:
         if is_asked:
             raise
         refusal = error
     warnings.warn(refused(refusal), stacklevel=3)
-    return make(about=_without_past(about), refusal=refusal)
+    return make(refusal)
 
 
-def _without_past(about: Mapping[str, str]) -> dict[str, Any]:
-    return {**about, **({"task": about["task"].removesuffix(WITH_PAST)} if "task" in about else {})}
+def with_no_cache(about: Mapping[str, str], observer: InputObserver) -> dict[str, str]:
+    """Return the facts about a file, with what it says of a cache that is not there; its task is one without a past."""
+    found = no_cache_facts(observer)
+    task = about.get("task", "").removesuffix(WITH_PAST) if OBSERVED in found else ""
+    return {**about, **found, **({"task": task} if task else {})}
