@@ -22,7 +22,7 @@ TOKENS = torch.ones(2, 3, dtype=torch.long)
 SAYS = "the file has no cache and computes the whole text for each token: "
 
 
-class Forgetful(Module):  # type: ignore[misc,unused-ignore]
+class Forgetful(Module):
     """Writes to the cache that it is given, and does not return it, as encoders do that are used as decoders."""
 
     def __init__(self, *, is_decoder: bool | None = None) -> None:
@@ -41,7 +41,7 @@ class Forgetful(Module):  # type: ignore[misc,unused-ignore]
             self(input_ids=input_ids, past_key_values=cache)
 
 
-class Summing(Module):  # type: ignore[misc,unused-ignore]
+class Summing(Module):
     """Adds its tokens to a cache; `way` is how it goes on.
 
     By the whole text ("cuts"), by one token alone ("steps"), or by any number in a batch of 2 alone ("pairs").
@@ -69,7 +69,7 @@ class Summing(Module):  # type: ignore[misc,unused-ignore]
             input_ids = torch.cat([input_ids, token], 1) if self.way == "cuts" else token
 
 
-class Captions(Module):  # type: ignore[misc,unused-ignore]
+class Captions(Module):
     """Writes about pixels by its parts, and never by its own `forward`."""
 
     def __init__(self) -> None:
