@@ -69,6 +69,24 @@ class Summing(Module):
             input_ids = torch.cat([input_ids, token], 1) if self.way == "cuts" else token
 
 
+class Apart(Module):
+    """Is given pixels in its first call, and what it has seen in the later ones, and takes exactly one of them."""
+
+    def forward(self, input_ids: Any, pixels: Any = None, seen: Any = None, past_key_values: Any = None) -> Any:
+        if (pixels is None) == (seen is None):
+            raise ValueError("exactly one of pixels and seen")
+        past = torch.zeros(len(input_ids), 1, 0, 1) if past_key_values is None else past_key_values["key"]
+        keys, made = torch.cat([past, input_ids[:, None, :, None].float()], 2), pixels if seen is None else seen
+        logits = (keys.sum((1, 2, 3)) + made.sum(1))[:, None, None].expand(-1, input_ids.shape[1], 4)
+        return {"logits": logits} if past_key_values is None else {"logits": logits, "past_key_values": {"key": keys}}
+
+    def generate(self, input_ids: Any, pixels: Any, max_new_tokens: int) -> Any:
+        given, cache = {"pixels": pixels}, {"key": torch.zeros(2, 1, 0, 1)}
+        for _ in range(max_new_tokens):
+            cache = self(input_ids=input_ids, **given, past_key_values=cache)["past_key_values"]
+            input_ids, given = torch.ones(2, 1, dtype=torch.long), {"seen": pixels}
+
+
 class Captions(Module):
     """Writes about pixels by its parts, and never by its own `forward`."""
 
@@ -94,6 +112,12 @@ CASES = [
         "for a cache, observe calls that have new",
     ),
     (Summing("steps"), {"input_ids": TOKENS}, "AssertionError: one token at a time", "no setting gives it one"),
+    (
+        Apart(),
+        {"input_ids": TOKENS, "pixels": torch.ones(2, 5)},
+        "refuses seen of later calls beside pixels of the first one: ValueError: exactly one",
+        "no setting gives it one",
+    ),
     (Captions(), PIXELS, "calls eye (2), mouth (8)", "for a cache, watch such a part with an InputObserver"),
 ]
 

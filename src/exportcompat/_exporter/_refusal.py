@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from exportcompat._observer import InputObserver, eager_refusal, first_line, takes_one_token_alone
+from exportcompat._observer import InputObserver, eager_refusal, first_line, refused_together, takes_one_token_alone
 from exportcompat._verification import PAST_ARGUMENT
 from exportcompat.registry import ExportCompatError, NoCacheError
 
@@ -28,15 +28,22 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
     quantized = quantized_layers(model)
     if quantized is not None and not isinstance(error, ExportCompatError):
         return _not_in_onnx(quantized, model, error)
+    return None if isinstance(error, ExportCompatError) else _by_eager(model, observer)
+
+
+def _by_eager(model: Any, observer: InputObserver) -> ExportCompatError | None:
+    """Return what eager has against the sample, or against arguments of several calls in one; None for nothing."""
     names = observer.interface()[0]
-    if isinstance(error, ExportCompatError) or not all(name.startswith(_TEXT) for name in names):
+    has_past = any(name.startswith(PAST_ARGUMENT) for name in names)
+    if has_past and (apart := refused_together(observer)):
+        return NoCacheError(f"{_name(model)} itself, in eager mode, refuses {apart.rstrip('.')}; one graph takes both")
+    if not all(name.startswith(_TEXT) for name in names):
         return None
     observer.infer_dynamic_shapes(set_batch_dimension_for=True)
     args, kwargs = observer.infer_arguments(as_args_kwargs=True)
     found = eager_refusal(model, lambda: model(*args, **kwargs))
     if found is None:
         return None
-    has_past = any(name.startswith(PAST_ARGUMENT) for name in names)
     what = "several tokens behind a past" if has_past else "the sample of several rows"
     reason = (
         f"{_name(model)} itself, in eager mode, does not take {what}, which a graph is traced with, so there "

@@ -13,7 +13,7 @@ from ._observe import (
     observe_whole_texts,
     runs_generate,
 )
-from ._observer import InputObserver, no_cache, no_cache_facts, takes_one_token_alone, with_windows
+from ._observer import InputObserver, no_cache, no_cache_facts, refused_together, takes_one_token_alone, with_windows
 from ._progress import Tell
 from ._random_numbers import check_repeatable
 from ._rows import takes_more_rows
@@ -44,6 +44,7 @@ __all__ = [
     "observe_encoder_decoder",
     "observe_whole_texts",
     "refused",
+    "refused_together",
     "runs_generate",
     "takes_more_rows",
     "takes_one_token_alone",

@@ -20,7 +20,7 @@ from exportcompat.registry import ExportCompatError, NoCacheError, html_table, t
 
 from . import _export_sample
 from ._alignment import Aligned, align
-from ._compared_call import Observed, tensor_outputs
+from ._compared_call import Observed, first_line, tensor_outputs
 from ._dynamic_axes import Axes, name_axes
 from ._eager_refusal import eager_refusal
 from ._embedded_tokens import embedded
@@ -468,6 +468,19 @@ def takes_one_token_alone(observer: InputObserver) -> bool:
         return eager_refusal(observer._model, lambda: method(*args, **kwargs)) is not None
 
     return refuses(2) and not refuses(1)
+
+
+def refused_together(observer: InputObserver) -> str:
+    """Say what of the later calls eager refuses, empty, beside what the first call has alone; empty if nothing."""
+    first, *others = [set(record.inputs.trees) for record in observer._records]
+    later = set[str]().union(*others)
+    if not first - later or not later - first:
+        return ""
+    args, kwargs = observer.infer_arguments(0, as_args_kwargs=True)
+    method = getattr(observer._model, observer._method)
+    found = eager_refusal(observer._model, lambda: method(*args, **kwargs))
+    sides = [" and ".join(sorted(names)) for names in (later - first, first - later)]
+    return "" if found is None else f"{sides[0]} of later calls beside {sides[1]} of the first one: {first_line(found)}"
 
 
 @contextmanager
