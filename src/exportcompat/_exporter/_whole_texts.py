@@ -31,12 +31,13 @@ def or_for_whole_texts(make: Callable[[NoCacheError | None], Exported], *, is_as
     """
     try:
         return make(None)
-    except NoCacheError as error:
+    except NoCacheError as refusal:
         if is_asked:
             raise
-        refusal = error
-    warnings.warn(refused(refusal), stacklevel=3)
-    return make(refusal)
+        # What fails here has the refusal as its context.
+        made = make(refusal)
+        warnings.warn(refused(refusal), stacklevel=3)
+        return made
 
 
 def with_no_cache(about: Mapping[str, str], observer: InputObserver) -> dict[str, str]:
