@@ -40,7 +40,7 @@ python -m exportcompat.matrix zoo --page docs/zoo.md
 | word | what it says |
 |---|---|
 | right | exported, and every call is like eager's |
-| of these without a cache | there is none, or none that a graph can have: the file computes the whole text for each token |
+| of these without a cache | there is none, or none that a graph can have: a file computes the whole text each time |
 | wrong | there is a file, and a call is not: other numbers, or ONNX Runtime stops |
 | refused | `export` says before it writes anything what it cannot do |
 | fails | no file |
