@@ -83,6 +83,26 @@ class AssumptionError(ExportCompatError):
         )
 
 
+class NoCacheError(ExportCompatError):
+    """No graph with the cache of a model is right, and one for whole texts may be.
+
+    Attributes:
+        reason: why, a clause.
+        remedy: what gives a file with a cache all the same, a clause; empty if nothing does.
+    """
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        self.reason, self.remedy = reason, remedy
+        super().__init__(reason, remedy)
+
+    def __str__(self) -> str:
+        hint = f"; for a cache, {self.remedy}" if self.remedy else ""
+        return (
+            f"{self.reason}. Pass generate=False (to the command, --task text-generation) to export it for whole "
+            f"texts, without a cache{hint}"
+        )
+
+
 class ConflictError(ExportCompatError):
     """A target is already replaced by another spec."""
 

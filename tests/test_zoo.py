@@ -196,13 +196,16 @@ def test_the_page_counts_by_task_and_lists_what_is_not_right(tmp_path: Path) -> 
         row("fill-mask/a", "right"),
         row("fill-mask/b", "not built", "no such | thing"),
         row("ctc/c", "wrong", "1 of 2 calls: off by 3", "right"),
+        {**row("text-generation-with-past/d", "right"), "no_cache": "it has no cache: one {token}"},
     ]
     path = tmp_path / "transformers-5.24.0-torch-2.13.0.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     write_page(tmp_path, tmp_path / "zoo.md")
     text = (tmp_path / "zoo.md").read_text("utf-8")
     assert "## transformers 5.24.0, torch 2.13.0\n" in text
-    assert "| fill-mask | 2 | 1 |  |  |  |  |  | 1 | 100.0% |" in text
-    assert "| **all** | 3 | 1 | 1 |  |  |  |  | 1 | 50.0% |" in text
+    assert "| fill-mask | 2 | 1 |  |  |  |  |  |  | 1 | 100.0% |" in text
+    assert "| **all** | 4 | 2 | 1 | 1 |  |  |  |  | 1 | 66.7% |" in text
+    assert "### Right, and without a cache\n" in text
+    assert "| text-generation-with-past/d | it has no cache: one &#123;token} |" in text
     assert "| ctc/c | 1 of 2 calls: off by 3 | right |" in text and "no such \\| thing" in text
     assert all(f"| {outcome} |" in text for outcome in OUTCOMES)

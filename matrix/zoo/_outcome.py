@@ -51,6 +51,7 @@ class Outcome:
         parameters: how many it has.
         used: ids of the specs that were called.
         plain: the outcome of a plain `torch.onnx.export` of the same; empty where ours is right, and in half precision.
+        no_cache: why the file of a model that generates has no cache; empty for one that has, and for other models.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Outcome:
     parameters: int = 0
     used: Sequence[str] = field(default_factory=list)
     plain: str = ""
+    no_cache: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -117,7 +119,7 @@ def _exported(built: Built, make: Callable[[Path], Exported]) -> dict[str, Any]:
         except Exception as error:
             # What torch and onnxscript raise for what they cannot export.
             return {"outcome": FAILS, "reason": _told("", error)}
-        return {**_judged(made.discrepancies), "used": list(made.report.used)}
+        return {**_judged(made.discrepancies), "used": list(made.report.used), "no_cache": made.no_cache}
 
 
 def _told(where: str, error: Exception) -> str:

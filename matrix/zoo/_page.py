@@ -16,6 +16,8 @@ from ._run import read_results
 Row = Mapping[str, Any]
 
 _CAUSES = Path(__file__).with_name("causes.toml")
+_WITHOUT = "of these without a cache"
+"""Of those that are right: what a call without a word about a cache makes of a model whose cache no graph can have."""
 _SHOWN = 220
 """Characters of a reason that the page has."""
 _NAME = re.compile(r"transformers-(?P<transformers>.+)-torch-(?P<torch>[^-]+)(-(?P<dtype>.+))?")
@@ -38,6 +40,7 @@ python -m exportcompat.matrix zoo --page docs/zoo.md
 | word | what it says |
 |---|---|
 | right | exported, and every call is like eager's |
+| of these without a cache | there is none, or none that a graph can have: a file computes the whole text each time |
 | wrong | there is a file, and a call is not: other numbers, or ONNX Runtime stops |
 | refused | `export` says before it writes anything what it cannot do |
 | fails | no file |
@@ -66,6 +69,7 @@ def _section(file: Path) -> Iterator[str]:
     yield ""
     yield from _table(rows)
     yield ""
+    yield from _without_cache(rows)
     causes = parse_toml(_CAUSES.read_text("utf-8"))
     for outcome in OUTCOMES:
         chosen = sorted((row for row in rows if row["outcome"] == outcome), key=lambda row: str(row["name"]))
@@ -84,15 +88,35 @@ def _title(transformers: str, torch: str, dtype: str | None) -> str:
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a table: a line for each task, and one for all; the share is of what was built and upstream runs."""
-    yield "| task | types | " + " | ".join(OUTCOMES) + " | right of what runs |"
-    yield "|---|" + "---:|" * (len(OUTCOMES) + 2)
+    heads = ("types", RIGHT, _WITHOUT, *OUTCOMES[1:], "right of what runs")
+    yield f"| task | {' | '.join(heads)} |"
+    yield "|---|" + "---:|" * len(heads)
     tasks: dict[str, list[Row]] = {}
     for row in rows:
         tasks.setdefault(row["name"].partition("/")[0], []).append(row)
     for task, some in [*sorted(tasks.items(), key=lambda item: -len(item[1])), ("**all**", rows)]:
         counts = Counter(row["outcome"] for row in some)
-        numbers = " | ".join(str(counts[outcome] or "") for outcome in OUTCOMES)
-        yield f"| {task} | {len(some)} | {numbers} | {_share(counts)} |"
+        numbers = [counts[RIGHT], len(_lacking(some)), *(counts[outcome] for outcome in OUTCOMES[1:])]
+        cells = " | ".join(str(number or "") for number in numbers)
+        yield f"| {task} | {len(some)} | {cells} | {_share(counts)} |"
+
+
+def _lacking(rows: Iterable[Row]) -> list[Row]:
+    """Return those whose file is right, and has no cache."""
+    return [row for row in rows if row["outcome"] == RIGHT and row.get("no_cache")]
+
+
+def _without_cache(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the list of those whose file is right for whole texts, and why it has no cache."""
+    found = sorted(_lacking(rows), key=lambda row: str(row["name"]))
+    if not found:
+        return
+    yield "### Right, and without a cache"
+    yield ""
+    yield "| type | what the result says |"
+    yield "|---|---|"
+    yield from (f"| {row['name']} | {_escaped(row['no_cache'])} |" for row in found)
+    yield ""
 
 
 def _share(counts: Counter[str]) -> str:
@@ -115,9 +139,11 @@ def _reason(row: Row, causes: Mapping[str, Any]) -> str:
     model_type = row["name"].partition("/")[2]
     known = causes.get(row["outcome"], {})
     text = known.get(row["name"]) or known.get(model_type) or _first(known, row["reason"]) or row["reason"]
-    return (
-        (text if text != row["reason"] else _shown(text)).replace("|", "\\|").replace("<", "\\<").replace("{", "&#123;")
-    )
+    return _escaped(text if text != row["reason"] else _shown(text))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "\\<").replace("{", "&#123;")
 
 
 def _shown(reason: str) -> str:

@@ -17,21 +17,21 @@ from typing import Any
 
 from exportcompat.patches.toolkit.records import source, variants
 from exportcompat.patches.toolkit.wrapping import when_traced
-from exportcompat.registry import ExportCompatError, Unchanged
+from exportcompat.registry import NoCacheError, Unchanged
 
 _QUESTION = "_length > 0"
 
 _REFUSAL = (
     "spec 'git-mask-length': GIT puts the features of images before the text in the first call, and nothing in the "
-    "later ones, and one graph has one of the two. Export it for whole texts with an image, generate=False; or leave "
-    "pixel_values out, for texts with a cache"
+    "later ones, and one graph has one of the two"
 )
+_REMEDY = "leave pixel_values out, for texts alone"
 
 _OLD_REFUSAL = (
     "spec 'git-mask-length': to transformers 4.57 GIT hides padding in the first call and nothing in the later ones, "
-    "and one graph has one of the two. Export it for whole texts, generate=False; or use transformers 5.3 or later, "
-    "for texts with a cache and without images"
+    "and one graph has one of the two"
 )
+_OLD_REMEDY = f"use transformers 5.3 or later, and {_REMEDY}"
 
 
 def patch_git_forward_to_refuse(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +42,7 @@ def patch_git_forward_to_refuse(original: Callable[..., Any]) -> Callable[..., A
         from exportcompat.patches.toolkit.cache_names import cache_of
 
         if cache_of(signature.bind(*args, **kwargs).arguments) is not None:
-            raise ExportCompatError(_OLD_REFUSAL)
+            raise NoCacheError(_OLD_REFUSAL, _OLD_REMEDY)
         return original(*args, **kwargs)
 
     return when_traced(original, traced)
@@ -65,7 +65,7 @@ def patch_git_forward(original: Callable[..., Any]) -> Callable[..., Any] | Unch
         if not _is_asked(length, mask):
             return original(self, *args, **kwargs)
         if given.get("pixel_values") is not None:
-            raise ExportCompatError(_REFUSAL)
+            raise NoCacheError(_REFUSAL, _REMEDY)
         attention = self.encoder.layer[0].attention.self
         tokens, attention.image_patch_tokens = attention.image_patch_tokens, 0
         others = {name: value for name, value in given.items() if name not in ("self", "kwargs", "attention_mask")}

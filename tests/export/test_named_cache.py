@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="calls have tensors")
 
 from exportcompat._observer import InputObserver
 from exportcompat._observer._named_cache import named_cache
-from exportcompat._observer._replay import _without_cache
+from exportcompat._observer._without_cache import without_cache
 
 Module: Any = torch.nn.Module
 
@@ -68,6 +68,6 @@ def test_a_file_without_a_cache_says_so(lengths: tuple[int, ...], is_said: bool)
     observed: Any = SimpleNamespace(
         model=model, method="forward", signature=signature, records=observer._records, aligned=aligned
     )
-    said = _without_cache(observed)
+    said = without_cache(observed)
     assert bool(said) == is_said
-    assert not is_said or "Counting.forward was called without one; let prepare_inputs_for_generation" in said[0]
+    assert not is_said or "Counting.forward was called without one; let prepare_inputs_for_generation" in said

@@ -1,7 +1,6 @@
 """What is inferred from observed calls, in plain torch: each known fault of such observers is absent."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -398,33 +397,6 @@ def test_a_cache_beside_the_states_of_an_encoder_has_other_names_in_the_result(t
     assert {tuple(sorted(row.outputs)) for row in made.discrepancies} == {("present.key", "y")}
 
 
-class Forgetful(Module):
-    """Writes to the cache that it is given, and does not return it, as encoders do that are used as decoders."""
-
-    def __init__(self, *, is_decoder: bool | None) -> None:
-        super().__init__()
-        self.config = SimpleNamespace(is_decoder=is_decoder)
-
-    def forward(self, input_ids: Any, past_key_values: Any = None) -> Any:
-        past_key_values["key"] = torch.cat([past_key_values["key"], input_ids[:, None, :, None].float()], 2)
-        return {"logits": past_key_values["key"].sum((1, 2))[:, None].expand(-1, input_ids.shape[1], 4)}
-
-    def generate(self, input_ids: Any, max_new_tokens: int) -> Any:
-        cache = {"key": torch.zeros(2, 1, 1, 1)}
-        for _ in range(max_new_tokens):
-            self(input_ids=input_ids, past_key_values=cache)
-
-
-@pytest.mark.parametrize(("is_decoder", "cause"), [(False, "is_decoder=False: build the model with True"), (None, "")])
-def test_a_cache_that_is_written_and_not_returned_is_refused(
-    is_decoder: bool | None, cause: str, tmp_path: Path
-) -> None:
-    with pytest.raises(ExportCompatError, match="does not return it") as caught:
-        export(Forgetful(is_decoder=is_decoder), {"input_ids": torch.ones(2, 3, dtype=torch.long)}, tmp_path)
-    assert cause in str(caught.value) and ("is_decoder" in str(caught.value)) == bool(cause)
-    assert "generate=False" in str(caught.value) and list(tmp_path.iterdir()) == []
-
-
 def test_a_state_without_a_text_is_no_cache() -> None:
     """Models that find voices in a sound have an argument of this name, too."""
 
@@ -435,68 +407,6 @@ def test_a_state_without_a_text_is_no_cache() -> None:
     calls = [{"x": torch.ones(batch, 3), "state": torch.zeros(2, batch, 4)} for batch in (1, 2)]
     observer = observed(Voices(), *((call["x"], call["state"]) for call in calls))
     assert observer.interface() == (["x", "state"], ["y", "output_state"])
-
-
-class Summing(Module):
-    """Adds its tokens to a cache, and is given the whole text again, or takes one token alone behind a past."""
-
-    def __init__(self, *, cuts: bool) -> None:
-        super().__init__()
-        self.cuts = cuts
-        self.config = SimpleNamespace()
-
-    def forward(self, input_ids: Any, past_key_values: Any = None) -> Any:
-        past = past_key_values["key"]
-        if not self.cuts and past.shape[2]:
-            assert input_ids.shape[1] == 1, "one token at a time"
-        new = input_ids[:, past.shape[2] :] if self.cuts else input_ids
-        keys = torch.cat([past, new[:, None, :, None].float()], 2)
-        logits = keys.sum((1, 2, 3))[:, None, None].expand(-1, new.shape[1], 4)
-        return {"logits": logits, "past_key_values": {"key": keys}}
-
-    def generate(self, input_ids: Any, max_new_tokens: int) -> Any:
-        cache = {"key": torch.zeros(2, 1, 0, 1)}
-        for _ in range(max_new_tokens):
-            made = self(input_ids=input_ids, past_key_values=cache)
-            cache, token = made["past_key_values"], torch.ones(2, 1, dtype=torch.long)
-            input_ids = torch.cat([input_ids, token], 1) if self.cuts else token
-
-
-@pytest.mark.parametrize(
-    ("cuts", "message"),
-    [
-        (True, r"each call has the whole text \(5 tokens\) beside a cache of 4"),
-        (False, r"Summing itself, in eager mode, does not take several tokens .*: AssertionError: one token at a time"),
-    ],
-)
-def test_a_model_that_cannot_go_on_by_new_tokens_is_refused(cuts: bool, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ExportCompatError, match=message) as caught:
-        export(Summing(cuts=cuts), {"input_ids": torch.ones(2, 3, dtype=torch.long)}, tmp_path)
-    assert "Pass generate=False" in str(caught.value) and list(tmp_path.iterdir()) == []
-
-
-def test_a_model_that_generates_by_a_part_is_exported_for_whole_texts(tmp_path: Path) -> None:
-    class Captions(Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.eye, self.mouth = torch.nn.Identity(), torch.nn.Identity()
-
-        def forward(self, pixels: Any) -> Any:
-            return pixels + 1
-
-        def generate(self, pixels: Any, max_new_tokens: int) -> Any:
-            seen = self.eye(pixels)
-            return [self.mouth(seen) for _ in range(max_new_tokens)]
-
-    model, calls = Captions(), [{"pixels": zeros(2, size)} for size in (3, 4)]
-    with pytest.raises(ExportCompatError, match=r"never calls the model's forward; it calls eye \(1\), mouth \(4\)\. "):
-        export(model, calls[0], tmp_path / "model.onnx", generate=True)
-    with pytest.raises(ExportCompatError, match="eye .*, and forward refuses the inputs: .*NoneType"):
-        export(model, {"pixels": None}, tmp_path / "model.onnx")
-    assert not any(module._forward_pre_hooks for module in model.modules())
-    with pytest.warns(UserWarning, match=r"eye .*; forward is exported for whole texts, without a cache"):
-        found = export(model, calls, tmp_path / "m.onnx")
-    assert found.discrepancies is not None and found.discrepancies.success
 
 
 def test_any_number_of_arguments(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="an export needs torch")
 pytest.importorskip("transformers", reason="the cases are models of transformers")
 
-from exportcompat import ExportCompatError, apply_patches, export, plan
+from exportcompat import NoCacheError, apply_patches, export, plan
 from exportcompat.matrix.cases import find_case
 
 if not any(item.spec.id == "xlm-length-check" and item.applies for item in plan()):
@@ -38,13 +38,18 @@ def test_a_mask_says_the_same_as_lengths(name: str) -> None:
     assert torch.allclose(found, wanted, atol=1e-5)
 
 
-def test_git_with_images_and_a_cache_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_git_with_images_has_no_cache(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     vision = {**sizes, "image_size": 16, "patch_size": 8}
     config = transformers.GitConfig(vision_config=vision, vocab_size=64, **sizes)
     model = transformers.GitForCausalLM(config).eval()
     inputs = {"input_ids": TOKENS, "attention_mask": torch.ones_like(TOKENS), "pixel_values": torch.rand(2, 3, 16, 16)}
-    with pytest.raises(ExportCompatError, match=r"generate=False; or (leave pixel_values out|use transformers 5\.3)"):
-        export(model, inputs, tmp_path)
+    with pytest.raises(
+        NoCacheError, match=r"generate=False .*; for a cache, (leave pixel_values out|use transformers 5)"
+    ):
+        export(model, inputs, tmp_path, generate=True)
     assert not list(tmp_path.iterdir())
+    with pytest.warns(UserWarning, match=r"the file has no cache .*: spec 'git-mask-length': .*leave pixel_values out"):
+        made = export(model, inputs, tmp_path)
+    assert made.discrepancies is not None and made.discrepancies.success

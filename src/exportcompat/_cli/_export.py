@@ -12,7 +12,7 @@ from exportcompat._companions import check_companions
 from exportcompat._errors import MismatchError
 from exportcompat._exporter import Exported, check_cache, check_opset, check_serve, copy_companions, export
 from exportcompat._extras import require
-from exportcompat._observer import first_line
+from exportcompat._observer import Inputs, first_line, runs_generate
 from exportcompat._sample_inputs import Given, check_given, check_task, facts
 from exportcompat._serving import Served
 from exportcompat._verification import Discrepancies
@@ -122,7 +122,7 @@ def _export(loaded: Loaded, staging: Path, arguments: argparse.Namespace, talk: 
             opset=arguments.opset,
             dtype=arguments.dtype,
             external_data={"auto": None, "always": True, "never": False}[arguments.external_data],
-            generate=loaded.task.generates,
+            generate=_generate(arguments.task, loaded, inputs),
             about=about,
             verify=not arguments.no_verify,
             on_assumption=arguments.on_assumption,
@@ -133,6 +133,12 @@ def _export(loaded: Loaded, staging: Path, arguments: argparse.Namespace, talk: 
             weights=arguments.weights,
             cache=arguments.cache,
         )
+
+
+def _generate(task: str | None, loaded: Loaded, inputs: Inputs) -> bool | None:
+    """Return what `export` is told of `generate`: None, where nobody has named a task, lets it do without a cache."""
+    is_open = task is None and loaded.task.generates and runs_generate(loaded.model, inputs)
+    return None if is_open else loaded.task.generates
 
 
 @contextmanager
@@ -182,6 +188,7 @@ def _at(made: Exported, folder: Path, files: list[Path]) -> Exported:
 def _json(made: Exported, left: list[str]) -> str:
     more: dict[str, Any] = {} if made.served is None else {"served": served_data(made.served)}
     more |= {"quantized": made.weights} if made.weights else {}
+    more |= {"no_cache": made.no_cache} if made.no_cache else {}
     files = [str(file) for file in made.files]
     return to_json(document(made.path, made.discrepancies, specs=made.report.used, files=files, left=left, **more))
 

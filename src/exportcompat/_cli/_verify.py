@@ -8,8 +8,17 @@ from functools import partial
 from pathlib import Path
 
 from exportcompat._api import apply_patches
-from exportcompat._observer import InputObserver, first_line, observe, observe_encoder_decoder
-from exportcompat._sample_inputs import check_given, check_task, completed, facts
+from exportcompat._observer import (
+    BY_FORWARD,
+    NO_CACHE,
+    OBSERVED,
+    InputObserver,
+    first_line,
+    observe,
+    observe_encoder_decoder,
+    observe_whole_texts,
+)
+from exportcompat._sample_inputs import WITH_PAST, check_given, check_task, completed, facts
 from exportcompat._verification import (
     FIRST,
     LATER,
@@ -21,7 +30,7 @@ from exportcompat._verification import (
     check_provider,
     open_file,
 )
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, NoCacheError
 
 from ._export import document, given_of, judge, notes
 from ._model_folder import gguf
@@ -45,7 +54,14 @@ class _Made:
     task: str
     dtype: str
     part: str
+    observed: str
+    no_cache: str
     inputs: tuple[str, ...]
+
+    @property
+    def without_cache(self) -> NoCacheError | None:
+        """Why the model was given whole texts; None for a file with a cache."""
+        return NoCacheError(self.no_cache) if self.observed == BY_FORWARD else None
 
 
 def run_verify(arguments: argparse.Namespace) -> Iterator[str]:
@@ -162,13 +178,14 @@ def observed(path: Path, arguments: argparse.Namespace, talk: Talk) -> InputObse
         _check_there(path, made)
     talk("load ...")
     source = find_source(name, trust=arguments.trust_remote_code, revision="" if arguments.model else made.revision)
-    loaded = load(source, arguments.task or made.task or None, given_of(arguments), made.dtype or None)
+    task = f"{made.task}{WITH_PAST}" if made.task and made.without_cache else made.task
+    loaded = load(source, arguments.task or task or None, given_of(arguments), made.dtype or None)
     notes(loaded, talk)
     if not loaded.task.generates and arguments.inputs is None:
         loaded = _taken(loaded, path, made.inputs, talk)
     talk("observe ...")
     with apply_patches():
-        return _observer(loaded, made.part)
+        return _observer(loaded, made.part, made.without_cache)
 
 
 def _taken(loaded: Loaded, path: Path, inputs: tuple[str, ...], talk: Talk) -> Loaded:
@@ -187,7 +204,8 @@ def _taken(loaded: Loaded, path: Path, inputs: tuple[str, ...], talk: Talk) -> L
 def _made(path: Path) -> _Made:
     file = open_file(path)
     known = file.metadata
-    values = {name: known.get(f"{PREFIX}{name}", "") for name in ("source", "revision", "task", "dtype", "part")}
+    names = ("source", "revision", "task", "dtype", "part", OBSERVED, NO_CACHE)
+    values = {name: known.get(f"{PREFIX}{name}", "") for name in names}
     return _Made(**{**values, "part": values["part"] or _PARTS.get(path.stem, "")}, inputs=tuple(file.inputs))
 
 
@@ -203,7 +221,7 @@ def _check_there(path: Path, made: _Made) -> None:
         )
 
 
-def _observer(loaded: Loaded, part: str) -> InputObserver:
+def _observer(loaded: Loaded, part: str, refusal: NoCacheError | None) -> InputObserver:
     """Run the model, and return what was seen of it, or of the part of an encoder-decoder that a file holds.
 
     Raises:
@@ -212,7 +230,9 @@ def _observer(loaded: Loaded, part: str) -> InputObserver:
     inputs = loaded.inputs if len(loaded.inputs) > 1 else loaded.inputs[0]
     try:
         if part:
-            return observe_encoder_decoder(loaded.model, inputs)[part][1]
+            return observe_encoder_decoder(loaded.model, inputs, refusal)[part][1]
+        if refusal is not None:
+            return observe_whole_texts(loaded.model, inputs, refusal)
         return observe(loaded.model, inputs, generate=loaded.task.generates)
     except ExportCompatError:
         raise

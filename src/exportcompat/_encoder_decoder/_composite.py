@@ -25,7 +25,14 @@ def decoder_of(model: nn.Module) -> nn.Module:
 
 
 def call_decoder(
-    model: Any, tokens: dict[str, Any], states: Tensor, mask: Tensor | None, past: Any, length: Any
+    model: Any,
+    tokens: dict[str, Any],
+    states: Tensor,
+    mask: Tensor | None,
+    past: Any,
+    length: Any,
+    *,
+    use_cache: bool = True,
 ) -> Any:
     """Return what the decoder returns, given the states of the encoder.
 
@@ -36,6 +43,7 @@ def call_decoder(
         mask: `(batch, length)`, int64; None if there is no padding.
         past: the cache, in the form that the decoder takes.
         length: the number of states that the decoder attends to, new ones and those in the cache.
+        use_cache: have it make a cache.
     """
     project = getattr(model, "enc_to_dec_proj", None)
     # GPT-2 joins the batch with the sequence, which a part of the states does not allow where it lies.
@@ -45,7 +53,7 @@ def call_decoder(
         encoder_hidden_states=states if project is None else project(states),
         encoder_attention_mask=states.new_ones(states.shape[0], length).long() if mask is None else mask,
         **as_cache(model.decoder, past),
-        use_cache=True,
+        use_cache=use_cache,
     )
 
 

@@ -90,24 +90,35 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
         states = _unknown(encoder_hidden_states, cached)
         new = _reused(states, cached) if self._has_tuples else states
         past = _tuples(cache) if self._has_tuples else cache
+        # In a graph the sum of both lengths is known to be that of the keys; eager reads one or the other.
+        length = cached + states.shape[1] if is_traced(states) else cached or states.shape[1]
+        tokens = {"input_ids": input_ids, "attention_mask": attention_mask}
+        return self.results(self._called(tokens, new, encoder_attention_mask, past, length))
+
+    def _called(
+        self,
+        tokens: dict[str, Tensor | None],
+        states: Tensor,
+        mask: Tensor | None,
+        past: Any,
+        length: Any,
+        *,
+        use_cache: bool = True,
+    ) -> Any:
+        """Return what the model returns; see `call_decoder` for the arguments."""
         if is_composite(self.model):
-            # In a graph the sum of both lengths is known to be that of the keys; eager reads one or the other.
-            length = cached + states.shape[1] if is_traced(states) else cached or states.shape[1]
-            tokens = {"input_ids": input_ids, "attention_mask": attention_mask}
-            return self.results(call_decoder(self.model, tokens, new, encoder_attention_mask, past, length))
-        masks = {} if encoder_attention_mask is None else {"attention_mask": encoder_attention_mask}
-        outputs = _States([new])
-        outputs.attention_mask = encoder_attention_mask
+            return call_decoder(self.model, tokens, states, mask, past, length, use_cache=use_cache)
+        masks = {} if mask is None else {"attention_mask": mask}
+        outputs = _States([states])
+        outputs.attention_mask = mask
         with taken_as_it_is(self._shortening):
-            output = self.model(
+            return self.model(
                 encoder_outputs=outputs,
-                decoder_input_ids=input_ids,
-                decoder_attention_mask=attention_mask,
+                **{f"decoder_{name}": value for name, value in tokens.items()},
                 **as_cache(self.model, past),
-                use_cache=True,
+                use_cache=use_cache,
                 **masks,
             )
-        return self.results(output)
 
     def results(self, output: Any) -> dict[str, Any]:
         """Return what the decoder returns for an output of the model."""
@@ -139,6 +150,38 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
             ),
             "past_key_values": _cache(cache_of(given)),
         }
+
+
+class WholeTextDecoder(TextDecoder):
+    """A `TextDecoder` without a cache, for models whose cache no graph can have: each call has the whole text."""
+
+    def forward(  # type: ignore[override,unused-ignore]
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+    ) -> dict[str, Any]:
+        """Return the logits of every token, `(batch, sequence, vocabulary)`, as `logits`.
+
+        Args:
+            input_ids: `(batch, sequence)`, int64.
+            attention_mask: `(batch, sequence)`, int64; None where nothing is padded.
+            encoder_hidden_states: `(batch, encoder_sequence, channels)`, float32.
+            encoder_attention_mask: `(batch, encoder_sequence)`, int64; None for an encoder without padding.
+        """
+        if encoder_hidden_states is None:
+            raise ExportCompatError(
+                "the decoder is called without encoder_hidden_states; give what the encoder returns"
+            )
+        tokens, length = {"input_ids": input_ids, "attention_mask": attention_mask}, encoder_hidden_states.shape[1]
+        return self.results(
+            self._called(tokens, encoder_hidden_states, encoder_attention_mask, None, length, use_cache=False)
+        )
+
+    def results(self, output: Any) -> dict[str, Any]:
+        """Return what the decoder returns for an output of the model."""
+        return {"logits": output.logits}
 
 
 def _has_tuples(model: nn.Module) -> bool:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._api import apply_patches
-from exportcompat._observer import Inputs, Parts, check_repeatable, observe_encoder_decoder
+from exportcompat._observer import Inputs, Parts, check_repeatable, no_cache, observe_encoder_decoder
 from exportcompat._verification import Discrepancies
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, NoCacheError
 
 from ._client_configs import write_configs
 from ._onnx_program import drop_unused, metadata, save
@@ -22,10 +22,13 @@ from ._steps import (
     stage,
     verified,
 )
+from ._whole_texts import with_no_cache
 
 ENCODER, DECODER = "encoder", "decoder"
 FILES: Mapping[str, str] = {ENCODER: "encoder_model.onnx", DECODER: "decoder_model_merged.onnx"}
 """Names of the files; optimum calls a decoder "merged" that is both for the first call and for the later ones."""
+WITHOUT_CACHE = "decoder_model.onnx"
+"""The name that optimum has for a decoder of whole texts."""
 
 
 def export_encoder_decoder(
@@ -42,8 +45,9 @@ def export_encoder_decoder(
     tolerance: float | None,
     patches: Mapping[str, Any],
     say: Progress,
+    refusal: NoCacheError | None,
 ) -> Exported:
-    """Export both parts of an encoder-decoder; see `export`.
+    """Export both parts of an encoder-decoder; see `export`. A refusal says why the decoder has no cache.
 
     Raises:
         ExportCompatError: `folder` is a file.
@@ -52,7 +56,8 @@ def export_encoder_decoder(
         raise ExportCompatError(f"an encoder-decoder makes {' and '.join(FILES.values())}; name a folder, not {folder}")
     model = cast(model, dtype)
     with stage("observe", say), apply_patches(**patches):
-        parts = observe_encoder_decoder(model, cast_inputs(inputs, dtype))
+        parts = observe_encoder_decoder(model, cast_inputs(inputs, dtype), refusal)
+    paths = {ENCODER: folder / FILES[ENCODER], DECODER: folder / (WITHOUT_CACHE if refusal else FILES[DECODER])}
     for _, observer in parts.values() if verify else ():
         check_repeatable(observer)
     programs, taken = {}, {}
@@ -65,15 +70,14 @@ def export_encoder_decoder(
     drop_unused(programs[ENCODER])
     with stage("write", say):
         for name, made in programs.items():
-            facts = metadata(report, {**model_facts(model), "part": name, **about}, taken[name])
-            save(made, folder / FILES[name], facts, external_data)
-        files = write_configs(model, folder / FILES[DECODER], [], tokenizer)
-    found = _verified(parts, folder, tolerance, say) if verify else None
-    return Exported(folder / FILES[DECODER], report, found, [folder / FILES[ENCODER], *files])
+            known = {**model_facts(model), "part": name, **with_no_cache(about, parts[name][1])}
+            save(made, paths[name], metadata(report, known, taken[name]), external_data)
+        files = write_configs(model, paths[DECODER], [], tokenizer)
+    found = _verified(parts, paths, tolerance, say) if verify else None
+    said = no_cache(parts[DECODER][1])
+    return Exported(paths[DECODER], report, found, [paths[ENCODER], *files], no_cache=said)
 
 
-def _verified(parts: Parts, folder: Path, tolerance: float | None, say: Progress) -> Discrepancies:
-    found = {
-        name: verified(observer, folder / FILES[name], tolerance, say, name) for name, (_, observer) in parts.items()
-    }
+def _verified(parts: Parts, paths: Mapping[str, Path], tolerance: float | None, say: Progress) -> Discrepancies:
+    found = {name: verified(observer, paths[name], tolerance, say, name) for name, (_, observer) in parts.items()}
     return Discrepancies([replace(row, call=f"{name}: {row.call}") for name, rows in found.items() for row in rows])

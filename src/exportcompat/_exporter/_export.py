@@ -1,6 +1,7 @@
 """Observe, export, finish, verify: one call for the whole way from a model to a file that is right."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,12 +14,14 @@ from exportcompat._observer import (
     check_repeatable,
     inner_model,
     is_encoder_decoder,
+    no_cache,
     observe,
+    observe_whole_texts,
     with_windows,
 )
 from exportcompat._serving import Weights, check_weights, find_target
 from exportcompat._serving import serve as derive_served
-from exportcompat.registry import ExportCompatError, OnAssumption, PatchReport, Registry
+from exportcompat.registry import ExportCompatError, NoCacheError, OnAssumption, PatchReport, Registry
 
 from ._client_configs import write_configs
 from ._encoder_decoder import export_encoder_decoder
@@ -27,6 +30,7 @@ from ._opset import check_opset
 from ._placement import check_placement
 from ._quantized import pack_nibbles, quantized_layers, weights_line
 from ._steps import Exported, Progress, cast, cast_inputs, model_facts, program, stage, verified
+from ._whole_texts import has_calls, or_for_whole_texts, with_no_cache
 from ._window_layers import name_windows, window_facts, window_layers
 
 CacheKind = Literal["full", "window"]
@@ -59,6 +63,10 @@ def export(
     An encoder-decoder that generates is exported to two, `encoder_model.onnx` and `decoder_model_merged.onnx`, which
     holds the first call and the later ones; see `TextDecoder`.
 
+    Where no graph with the cache of a model is right, it is exported for whole texts without one, unless a cache is
+    asked for: by `generate=True`, by `cache` or `serve`, by an observer, or by inputs that have one. A warning, the
+    result (`Exported.no_cache`) and the file then say so, why, and what gives a file with a cache.
+
     Args:
         model: an `nn.Module` in evaluation mode; it is as it was afterwards. Of one with PEFT's adapters in its layers,
             or one that `torch.compile` made, the model inside is exported, adapters included.
@@ -69,7 +77,8 @@ def export(
             it, and the model can be written in it, else for the default of torch.
         dtype: `"float32"`, `"float16"` or `"bfloat16"`: export a copy of the model in it. Takes inputs, no observer.
         external_data: write the weights to a second file; None does so from 128 MB on.
-        generate: see `observe`.
+        generate: run `model.generate`, and refuse a model whose cache no graph can have; False for `forward` with the
+            inputs as they are; None for `generate` where the model can, with what is said above.
         tokenizer: saved to the folder.
         about: further facts for the file's `metadata_props`, under `exportcompat.<key>`.
         verify: compare with eager afterwards.
@@ -87,6 +96,7 @@ def export(
 
     Raises:
         AssumptionError: there is an assumption, and `on_assumption` is `"error"`; nothing is written.
+        NoCacheError: a cache is asked for, and no graph with it is right.
         ExportCompatError: an argument cannot be used, the weights are not in one place, the calls do not agree, the
             model draws random numbers that its results depend on and `verify` is True, or it cannot be written.
         MissingExtraError: a package is not installed.
@@ -101,24 +111,54 @@ def export(
     check_cache(cache, serve)
     model = inner_model(model)
     check_placement(model)
-    if not isinstance(observer_or_inputs, InputObserver) and is_encoder_decoder(model, observer_or_inputs, generate):
+    given = observer_or_inputs
+    make: Callable[..., Exported] = export_encoder_decoder
+    if isinstance(given, InputObserver) or not is_encoder_decoder(model, given, generate):
+        make = partial(_export_one, generate=generate, serve=serve, weights=weights, cache=cache)
+    else:
         _check_parts(cache, serve)
-        return export_encoder_decoder(
-            model,
-            observer_or_inputs,
-            Path(path),
-            opset=opset,
-            dtype=dtype,
-            external_data=external_data,
-            tokenizer=tokenizer,
-            about=about or {},
-            verify=verify,
-            tolerance=tolerance,
-            patches=patches,
-            say=say,
-        )
+    make = partial(
+        make,
+        model,
+        given,
+        Path(path),
+        opset=opset,
+        dtype=dtype,
+        external_data=external_data,
+        tokenizer=tokenizer,
+        about=about or {},
+        verify=verify,
+        tolerance=tolerance,
+        patches=patches,
+        say=say,
+    )
+    is_asked = bool(generate) or cache == "window" or serve is not None or has_calls(given)
+    return or_for_whole_texts(lambda refusal: make(refusal=refusal), is_asked=is_asked)
+
+
+def _export_one(
+    model: Any,
+    given: InputObserver | Inputs,
+    path: Path,
+    *,
+    opset: int | None,
+    dtype: str | None,
+    external_data: bool | None,
+    generate: bool | None,
+    tokenizer: Any,
+    about: Mapping[str, str],
+    verify: bool,
+    tolerance: float | None,
+    patches: Mapping[str, Any],
+    say: Progress,
+    serve: str | None,
+    weights: Weights | None,
+    cache: CacheKind,
+    refusal: NoCacheError | None,
+) -> Exported:
+    """Export a model of one part; see `export`. A refusal says why it is exported without a cache."""
     path = _file(path)
-    model, observer = _observed(model, observer_or_inputs, dtype, generate, say, patches)
+    model, observer = _observed(model, given, dtype, generate, say, patches, refusal)
     observer, windows = with_windows(observer) if cache == "window" else (observer, {})
     if verify:
         check_repeatable(observer)
@@ -128,12 +168,13 @@ def export(
         pack_nibbles(made.model)
     held = weights_line(quantized_layers(model), made.model)
     with stage("write", say):
-        facts = {**model_facts(model), **window_facts(windows), **_quantized_fact(held), **(about or {})}
+        facts = {**model_facts(model), **window_facts(windows), **_quantized_fact(held)}
+        facts.update(with_no_cache(about, observer))
         save(made, path, metadata(report, facts), external_data)
         files = write_configs(model, path, names, tokenizer, windows) if path.name == "model.onnx" else []
     found = verified(observer, path, tolerance, say) if verify else None
     if serve is None:
-        return Exported(path, report, found, files, weights=held)
+        return Exported(path, report, found, files, weights=held, no_cache=no_cache(observer))
     with stage("serve", say):
         served = derive_served(path, observer, serve, weights=weights, tolerance=tolerance, say=say)
     return Exported(path, report, found, files, served, held)
@@ -211,6 +252,7 @@ def _observed(
     generate: bool | None,
     say: Progress,
     patches: Mapping[str, Any],
+    refusal: NoCacheError | None,
 ) -> tuple[Any, InputObserver]:
     """Return the model in the wanted dtype, and an observer that has watched it."""
     if isinstance(given, InputObserver):
@@ -219,7 +261,10 @@ def _observed(
         return model, given
     model = cast(model, dtype)
     with stage("observe", say), apply_patches(**patches):
-        return model, observe(model, cast_inputs(given, dtype), generate=generate)
+        calls = cast_inputs(given, dtype)
+        if refusal is not None:
+            return model, observe_whole_texts(model, calls, refusal)
+        return model, observe(model, calls, generate=generate)
 
 
 def _file(path: str | Path) -> Path:

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from exportcompat._observer import InputObserver, eager_refusal, first_line
+from exportcompat._observer import InputObserver, eager_refusal, first_line, refused_together, takes_one_token_alone
 from exportcompat._verification import PAST_ARGUMENT
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, NoCacheError
 
 from ._quantized import Quantized, quantized_layers
 
 _TEXT = ("input_ids", "inputs_embeds", "attention_mask", "position_ids", "token_type_ids", "encoder_", PAST_ARGUMENT)
 """Begin the names of inputs of a text. A sample of images has more places for them in its texts than images."""
-
-_WHOLE = "Pass generate=False (to the command, --task text-generation) to export it for whole texts, without a cache"
 
 
 def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCompatError | None:
@@ -30,21 +28,40 @@ def explained(error: Exception, model: Any, observer: InputObserver) -> ExportCo
     quantized = quantized_layers(model)
     if quantized is not None and not isinstance(error, ExportCompatError):
         return _not_in_onnx(quantized, model, error)
+    return None if isinstance(error, ExportCompatError) else _by_eager(model, observer)
+
+
+def _by_eager(model: Any, observer: InputObserver) -> ExportCompatError | None:
+    """Return what eager has against the sample, or against arguments of several calls in one; None for nothing."""
     names = observer.interface()[0]
-    if isinstance(error, ExportCompatError) or not all(name.startswith(_TEXT) for name in names):
+    has_past = any(name.startswith(PAST_ARGUMENT) for name in names)
+    if has_past and (apart := refused_together(observer)):
+        return NoCacheError(f"{_name(model)} itself, in eager mode, refuses {apart.rstrip('.')}; one graph takes both")
+    if not all(name.startswith(_TEXT) for name in names):
         return None
     observer.infer_dynamic_shapes(set_batch_dimension_for=True)
     args, kwargs = observer.infer_arguments(as_args_kwargs=True)
     found = eager_refusal(model, lambda: model(*args, **kwargs))
     if found is None:
         return None
-    has_past = any(name.startswith(PAST_ARGUMENT) for name in names)
-    hint = f" {_WHOLE}" if has_past else ""
     what = "several tokens behind a past" if has_past else "the sample of several rows"
-    return ExportCompatError(
-        f"{type(model).__name__} itself, in eager mode, does not take {what}, which a graph is traced with, so there "
-        f"is nothing to be right with: {first_line(found)}.{hint}"
+    reason = (
+        f"{_name(model)} itself, in eager mode, does not take {what}, which a graph is traced with, so there "
+        f"is nothing to be right with: {first_line(found).rstrip('.')}"
     )
+    if not has_past:
+        return ExportCompatError(f"{reason}.")
+    refusal = NoCacheError(reason)
+    # What else eager may have against the sample says nothing of the cache.
+    return refusal if takes_one_token_alone(observer) else ExportCompatError(str(refusal))
+
+
+def _name(model: Any) -> str:
+    """Return the name of the class of a model; the decoder of an encoder-decoder has that of the whole model."""
+    from exportcompat._encoder_decoder import TextDecoder
+
+    is_part = isinstance(model, TextDecoder)
+    return f"the decoder of {type(model.model).__name__}" if is_part else type(model).__name__
 
 
 def _not_in_onnx(found: Quantized, model: Any, error: Exception) -> ExportCompatError:
@@ -60,4 +77,6 @@ def _said(error: BaseException | None) -> ExportCompatError | None:
     found = error
     while found is not None and not isinstance(found, ExportCompatError):
         found = found.__cause__ or found.__context__
-    return None if found is None or found is error else ExportCompatError(str(found))
+    if found is None or found is error:
+        return None
+    return NoCacheError(*found.args) if isinstance(found, NoCacheError) else ExportCompatError(str(found))

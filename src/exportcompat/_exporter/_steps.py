@@ -43,6 +43,7 @@ class Exported:
         files: other files that were written.
         served: the file that was derived for a runtime, if one was asked for.
         weights: what became of quantized weights; empty for a model without any.
+        no_cache: why a file of a model that generates has no cache; empty for one that has, and for other models.
     """
 
     path: Path
@@ -51,6 +52,7 @@ class Exported:
     files: list[Path] = field(default_factory=list)
     served: Served | None = None
     weights: str = ""
+    no_cache: str = ""
 
     def __iter__(self) -> Iterator[Any]:
         yield from (self.path, self.report, self.discrepancies)
@@ -63,6 +65,8 @@ class Exported:
                 f"{self.path}, with {_count(self.report.used)}",
                 *taken,
                 *([self.weights] if self.weights else []),
+                # The comparison of a file of one part says so, too.
+                *([self.no_cache] if self.no_cache and self.no_cache not in table else []),
                 table,
                 *([] if self.served is None else [str(self.served)]),
             ]

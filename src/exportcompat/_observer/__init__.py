@@ -4,15 +4,27 @@ from ._compared_call import first_line
 from ._dynamic_axes import BATCH, PAST, SEQUENCE, TOTAL
 from ._eager_refusal import eager_refusal
 from ._inner_model import inner_model
-from ._observe import Inputs, Parts, is_encoder_decoder, observe, observe_encoder_decoder
-from ._observer import InputObserver, with_windows
+from ._observe import (
+    Inputs,
+    Parts,
+    is_encoder_decoder,
+    observe,
+    observe_encoder_decoder,
+    observe_whole_texts,
+    runs_generate,
+)
+from ._observer import InputObserver, no_cache, no_cache_facts, refused_together, takes_one_token_alone, with_windows
 from ._progress import Tell
 from ._random_numbers import check_repeatable
 from ._rows import takes_more_rows
 from ._tree import flatten
+from ._without_cache import BY_FORWARD, NO_CACHE, OBSERVED, refused
 
 __all__ = [
     "BATCH",
+    "BY_FORWARD",
+    "NO_CACHE",
+    "OBSERVED",
     "PAST",
     "SEQUENCE",
     "TOTAL",
@@ -26,8 +38,15 @@ __all__ = [
     "flatten",
     "inner_model",
     "is_encoder_decoder",
+    "no_cache",
+    "no_cache_facts",
     "observe",
     "observe_encoder_decoder",
+    "observe_whole_texts",
+    "refused",
+    "refused_together",
+    "runs_generate",
     "takes_more_rows",
+    "takes_one_token_alone",
     "with_windows",
 ]

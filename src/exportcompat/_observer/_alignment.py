@@ -9,7 +9,7 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat._verification import PAST, PAST_ARGUMENT, cache_names
 from exportcompat.patches.toolkit.cache_names import CACHES, cache_name
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, NoCacheError
 
 from ._record import Part, Record, names_of
 from ._tree import Tree, flatten
@@ -246,10 +246,10 @@ def _check_new_tokens(calls: list[dict[str, Any]], trees: Mapping[str, Tree]) ->
     sizes = [(_tokens(call).shape[1], _past(call, trees)) for call in calls if _tokens(call) is not None]
     for (early, before), (late, after) in pairwise(sizes):
         if late == early + 1 and after == before + 1 and 1 < early <= before + 1:
-            raise ExportCompatError(
+            raise NoCacheError(
                 f"each call has the whole text ({late} tokens) beside a cache of {after}, and a graph takes new tokens "
-                "alone: the model cuts the text itself. Pass generate=False (to the command, --task text-generation) "
-                "to export it for whole texts, without a cache, or observe such calls"
+                "alone: the model cuts the text itself",
+                "observe calls that have new tokens alone, if the model takes them",
             )
 
 

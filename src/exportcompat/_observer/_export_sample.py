@@ -43,6 +43,16 @@ def sample(aligned: Aligned, axes: Axes) -> dict[str, Any]:
     }
 
 
+def last_call(aligned: Aligned, axes: Axes, new: int) -> dict[str, Any]:
+    """Return the tensors of the last call by path, with other tokens behind its past: `new` of them."""
+    tensors = call(aligned, axes, len(aligned.calls) - 1)
+    short = {SEQUENCE: new, TOTAL: _measured(axes, tensors).get(PAST, 0) + new}
+    return {
+        path: resized(tensor, {axis: short[name] for axis, name in axes[path].items() if name in short})
+        for path, tensor in tensors.items()
+    }
+
+
 def call(aligned: Aligned, axes: Axes, index: int) -> dict[str, Any]:
     """Return the tensors of one call by path; what it did not have is of size 0, and a state is all zeros."""
     tensors = aligned.calls[index]

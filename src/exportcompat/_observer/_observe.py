@@ -1,5 +1,6 @@
 """Run a model so that an observer sees what varies."""
 
+import inspect
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -8,11 +9,11 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat._verification import PAST_ARGUMENT
 from exportcompat.patches.toolkit.cache_names import CACHES
-from exportcompat.registry import ExportCompatError
+from exportcompat.registry import ExportCompatError, NoCacheError
 
 from ._embedded_tokens import EMBEDDINGS
 from ._inner_model import inner_model
-from ._observer import InputObserver
+from ._observer import InputObserver, says_no_cache
 
 _STEPS = 4
 """Tokens that `generate` makes while it is observed: a prefill and some steps with a cache."""
@@ -40,8 +41,8 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
             cache.
 
     Raises:
-        ExportCompatError: there are no inputs, or the model cannot generate. One that does so without its own `forward`
-            is run on the inputs instead, with a warning, unless `generate` is True.
+        ExportCompatError: there are no inputs, or the model cannot generate.
+        NoCacheError: it does so without its own `forward`, or does not return the cache.
     """
     calls, model = _calls(inputs), inner_model(model)
     observer = InputObserver()
@@ -52,7 +53,10 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
                 for call in calls:
                     _generate(model, call)
             if len(observer) == 0:
-                _run_instead(model, calls, _without_forward(model, parts), generate)
+                raise NoCacheError(
+                    _without_forward(model, parts),
+                    "watch such a part with an InputObserver while the model generates, and export that",
+                )
             _require_presents(model, observer)
         else:
             _run_forward(model, calls)
@@ -66,20 +70,26 @@ def _run_forward(model: Any, calls: list[dict[str, Any]]) -> None:
     _run_more(model, calls)
 
 
-def _run_instead(model: Any, calls: list[dict[str, Any]], cause: str, generate: bool | None) -> None:
-    """Run the `forward` of a model whose `generate` leaves it out, as that of BLIP-2 does, and say so.
+def observe_whole_texts(model: Any, inputs: Inputs, refusal: NoCacheError) -> InputObserver:
+    """Run the `forward` of a model that generates, without its cache, and return the observer that has watched it.
+
+    Args:
+        model: an `nn.Module`.
+        inputs: see `observe`.
+        refusal: why there is no cache; the observer says it of every file.
 
     Raises:
-        ExportCompatError: `generate` was asked for, or `forward` does not take the inputs either.
+        ExportCompatError: `forward` does not take the inputs either.
     """
-    more = "Watch such a part with an InputObserver while the model generates, and export that"
-    if generate:
-        raise ExportCompatError(f"{cause}. {more}; or pass generate=False to export forward")
+    model = inner_model(model)
+    known = inspect.signature(model.forward).parameters
+    more = {"use_cache": False} if "use_cache" in known else {}
     try:
-        _run_forward(model, calls)
+        observer = observe(model, [{**more, **call} for call in _calls(inputs)], generate=False)
     except Exception as error:
-        raise ExportCompatError(f"{cause}, and forward refuses the inputs: {error}. {more}") from error
-    warnings.warn(f"{cause}; forward is exported for whole texts, without a cache. To have one: {more}", stacklevel=4)
+        # Models raise exceptions of any class for what they do not take.
+        raise ExportCompatError(f"{refusal.reason}, and forward refuses the inputs: {error}") from error
+    return says_no_cache(observer, refusal)
 
 
 @contextmanager
@@ -108,13 +118,12 @@ def _require_presents(model: Any, observer: InputObserver) -> None:
     taken, given = observer.interface()
     has_past = any(name.startswith(f"{PAST_ARGUMENT}.") for name in taken)
     if has_past and not any(name.startswith(_PRESENT) for name in given):
-        is_none = getattr(getattr(model, "config", None), "is_decoder", None) is False
-        cause = ", because its configuration has is_decoder=False: build the model with True" if is_none else ""
-        raise ExportCompatError(
-            f"{type(model).__name__} writes to the cache that `generate` hands to it, and does not return it{cause}; "
-            "a graph cannot do so. Pass generate=False (to the command, --task text-generation) to export it for whole "
-            "texts, without a cache"
-        )
+        told = f"{type(model).__name__} writes to the cache that `generate` hands to it, and does not return it"
+        if getattr(getattr(model, "config", None), "is_decoder", None) is not False:
+            raise NoCacheError(f"{told}; a graph cannot do so")
+        # A mistake in the configuration: as it is, each token of the model sees the later ones.
+        cause = "because its configuration has is_decoder=False: build the model with True"
+        raise ExportCompatError(str(NoCacheError(f"{told}, {cause}; a graph cannot do so")))
 
 
 Parts = Mapping[str, tuple[Any, InputObserver]]
@@ -133,29 +142,35 @@ def is_encoder_decoder(model: Any, inputs: Inputs, generate: bool | None = None)
     return _can_generate(model) and (bool(generate) or not is_whole)
 
 
-def observe_encoder_decoder(model: Any, inputs: Inputs) -> Parts:
+def observe_encoder_decoder(model: Any, inputs: Inputs, refusal: NoCacheError | None = None) -> Parts:
     """Run `generate` of an encoder-decoder, and return its encoder and its decoder with what they were given.
 
     A text is also taken twice over, so that its length is seen to vary. Where the encoder is given embeddings that the
     model makes of tokens and images, as in Florence-2, what makes them belongs to it.
 
+    Args:
+        model: an encoder-decoder.
+        inputs: see `observe`.
+        refusal: why the decoder has no cache, and is given the whole text each time; None for one with a cache.
+
     Raises:
         ExportCompatError: there are no inputs.
     """
-    from exportcompat._encoder_decoder import TextDecoder, WholeEncoder
+    from exportcompat._encoder_decoder import TextDecoder, WholeEncoder, WholeTextDecoder
 
-    calls = _calls(inputs)
-    encoder, decoder = model.get_encoder(), TextDecoder(model)
+    calls, has_cache = _calls(inputs), refusal is None
+    encoder, decoder = model.get_encoder(), (TextDecoder if has_cache else WholeTextDecoder)(model)
     states, tokens = InputObserver(), InputObserver()
     torch = require("torch", "torch")
     with states(encoder, store_n_calls=2 * len(calls)), tokens(decoder, store_n_calls=_STEPS), torch.no_grad():
         for call in calls:
-            _generate(model, call)
-        _run_longer(lambda **call: _generate(model, call), calls)
+            _generate(model, call, use_cache=has_cache)
+        _run_longer(lambda **call: _generate(model, call, use_cache=has_cache), calls)
     if EMBEDDINGS in states.interface()[0] and not any(EMBEDDINGS in call for call in calls):
         encoder = WholeEncoder(model)
         states = observe(encoder, calls, generate=False)
-    return {"encoder": (encoder, states), "decoder": (decoder, tokens)}
+    told = tokens if refusal is None else says_no_cache(tokens, refusal)
+    return {"encoder": (encoder, states), "decoder": (decoder, told)}
 
 
 def _calls(inputs: Inputs) -> list[dict[str, Any]]:
@@ -169,6 +184,11 @@ def _can_generate(model: Any) -> bool:
     return callable(getattr(model, "generate", None)) and getattr(model, "can_generate", lambda: True)()
 
 
+def runs_generate(model: Any, inputs: Inputs) -> bool:
+    """Say whether a model is observed by `generate` where nobody says how."""
+    return is_encoder_decoder(model, inputs) or _generates(model, _calls(inputs), None)
+
+
 def _generates(model: Any, calls: list[dict[str, Any]], wanted: bool | None) -> bool:
     can = _can_generate(model)
     if wanted and not can:
@@ -178,9 +198,9 @@ def _generates(model: Any, calls: list[dict[str, Any]], wanted: bool | None) -> 
     return can and not has_cache and not is_whole if wanted is None else wanted
 
 
-def _generate(model: Any, call: dict[str, Any]) -> None:
+def _generate(model: Any, call: dict[str, Any], *, use_cache: bool = True) -> None:
     # transformers would stop at the end-of-text token, sample, or do without a cache, if the configuration says so.
-    settings = {"min_new_tokens": _STEPS, "do_sample": False, "use_cache": True}
+    settings = {"min_new_tokens": _STEPS, "do_sample": False, "use_cache": use_cache}
     fixed = settings if hasattr(model, "generation_config") else {}
     model.generate(**call, max_new_tokens=_STEPS, **fixed)
 

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 from exportcompat._extras import require
 from exportcompat._verification import CPU, Contract, Discrepancies, HalfPrecisionFile, open_file, windows_of
 from exportcompat.patches.toolkit.cache_names import cache_name
-from exportcompat.registry import ExportCompatError, html_table, text_table
+from exportcompat.registry import ExportCompatError, NoCacheError, html_table, text_table
 
 from . import _export_sample
 from ._alignment import Aligned, align
-from ._compared_call import Observed, tensor_outputs
+from ._compared_call import Observed, first_line, tensor_outputs
 from ._dynamic_axes import Axes, name_axes
+from ._eager_refusal import eager_refusal
 from ._embedded_tokens import embedded
 from ._generators import random_states
 from ._growing_cache import dynamic_cache
@@ -46,6 +47,7 @@ from ._refused_parts import check_call, check_part
 from ._replay import replay
 from ._rope_index import POSITION_IDS, with_positions
 from ._windows import results_within, sliding_windows, within_windows
+from ._without_cache import BY_FORWARD, NO_CACHE, OBSERVED, refused, without_cache
 
 if TYPE_CHECKING:
     from exportcompat._encoder_decoder import TextDecoder
@@ -87,6 +89,7 @@ class InputObserver:
         self._own_positions: bool | None = None
         self._is_asking = False
         self._windows: Mapping[str, int] = {}
+        self._no_cache = ""
 
     def __len__(self) -> int:
         """Return the number of stored calls."""
@@ -435,6 +438,49 @@ def with_windows(observer: InputObserver) -> tuple[InputObserver, dict[str, int]
     """
     windows = sliding_windows(observer._alignment(), observer._model)
     return observer._within(windows), windows
+
+
+def says_no_cache(observer: InputObserver, refusal: NoCacheError) -> InputObserver:
+    """Return an observer of the same calls, of which a sentence says why they have no cache."""
+    made = copy.copy(observer)
+    made._no_cache = refused(refusal)
+    return made
+
+
+def no_cache(observer: InputObserver) -> str:
+    """Return a sentence if a model generates, and what was observed has no cache; empty for others."""
+    return observer._no_cache or without_cache(observer._observed(None))
+
+
+def no_cache_facts(observer: InputObserver) -> dict[str, str]:
+    """Return what the metadata of a file says of a cache that is not there; nothing of one that is."""
+    said = no_cache(observer)
+    return {NO_CACHE: said, **({OBSERVED: BY_FORWARD} if observer._no_cache else {})} if said else {}
+
+
+def takes_one_token_alone(observer: InputObserver) -> bool:
+    """Say whether eager goes on from the last call of a decoder by one token, and refuses two in its place."""
+    aligned, axes = observer._aligned()
+
+    def refuses(new: int) -> bool:
+        args, kwargs = observer._split(_export_sample.build(aligned, _export_sample.last_call(aligned, axes, new)))
+        method = getattr(observer._model, observer._method)
+        return eager_refusal(observer._model, lambda: method(*args, **kwargs)) is not None
+
+    return refuses(2) and not refuses(1)
+
+
+def refused_together(observer: InputObserver) -> str:
+    """Say what of the later calls eager refuses, empty, beside what the first call has alone; empty if nothing."""
+    first, *others = [set(record.inputs.trees) for record in observer._records]
+    later = set[str]().union(*others)
+    if not first - later or not later - first:
+        return ""
+    args, kwargs = observer.infer_arguments(0, as_args_kwargs=True)
+    method = getattr(observer._model, observer._method)
+    found = eager_refusal(observer._model, lambda: method(*args, **kwargs))
+    sides = [" and ".join(sorted(names)) for names in (later - first, first - later)]
+    return "" if found is None else f"{sides[0]} of later calls beside {sides[1]} of the first one: {first_line(found)}"
 
 
 @contextmanager

@@ -3,8 +3,7 @@
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from inspect import Signature
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 from exportcompat._verification import (
@@ -23,7 +22,6 @@ from exportcompat._verification import (
     placed,
     run,
 )
-from exportcompat.patches.toolkit.cache_names import cache_name
 from exportcompat.registry import ExportCompatError
 
 from . import _export_sample
@@ -33,8 +31,8 @@ from ._eager_decoder import EagerDecoder
 from ._embedded_tokens import embed
 from ._made_up_calls import MadeUpCalls
 from ._progress import Progress, Tell
-from ._record import Record
 from ._text_only_decoder import TextOnlyDecoder
+from ._without_cache import NO_CACHE, without_cache
 
 _File = OnnxFile | HalfPrecisionFile
 
@@ -77,7 +75,8 @@ def _replayed(
     if names:
         return Discrepancies(rows)
     found = conditions(file.metadata)
-    notes = [*_without_cache(observed), *_ways(file, contract), *_lacking(file, results)]
+    said = file.metadata.get(f"{PREFIX}{NO_CACHE}") or without_cache(observed)
+    notes = [*([said] if said else []), *_ways(file, contract), *_lacking(file, results)]
     if observed.aligned.is_decoder:
         usual = _admitted(contract, decoder_schedules())
         for row in progress.through(_scheduled(observed, file, results, tolerance, usual, notes), _calls(usual)):
@@ -151,29 +150,6 @@ def _lacking(file: _File, results: Mapping[str, str]) -> list[str]:
 
 def _calls(found: Iterable[Schedule]) -> int:
     return sum(len(schedule.lengths) for schedule in found)
-
-
-def _without_cache(observed: Observed) -> list[str]:
-    """Return a sentence if a model generates, each call with a token more, and has no cache that a file could take."""
-    shapes = [record.inputs.tensors["input_ids"].shape for record in observed.records if _has_tokens(record)]
-    grows = any(late[1] == early[1] + 1 for early, late in pairwise(shapes))
-    if observed.aligned.is_decoder or not grows:
-        return []
-    call = f"{type(observed.model).__name__}.{observed.method}"
-    hint = _hint(observed.signature)
-    return [f"the file has no cache and computes the whole text for each token: {call} was called without one; {hint}"]
-
-
-def _has_tokens(record: Record) -> bool:
-    tokens = record.inputs.tensors.get("input_ids")
-    return tokens is not None and tokens.dim() == 2
-
-
-def _hint(signature: Signature) -> str:
-    name = cache_name(signature.parameters)
-    if not name:
-        return "it takes none"
-    return f"let prepare_inputs_for_generation hand {name} on, or export inputs that have it"
 
 
 def _sort(row: Discrepancy, found: list[Condition], rows: list[Discrepancy], notes: list[str]) -> None:

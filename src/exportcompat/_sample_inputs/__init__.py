@@ -4,10 +4,11 @@ from ._made_inputs import completed
 from ._media import Given, check_given
 from ._model_inputs import Call, InputMaker, facts
 from ._processors import Processors
-from ._tasks import TASKS, Task, check_task, task_of
+from ._tasks import TASKS, WITH_PAST, Task, check_task, task_of
 
 __all__ = [
     "TASKS",
+    "WITH_PAST",
     "Call",
     "Given",
     "InputMaker",

@@ -6,7 +6,7 @@ from typing import Any
 
 from exportcompat.registry import ExportCompatError, did_you_mean
 
-_PAST = "-with-past"
+WITH_PAST = "-with-past"
 """The end of the name of a task whose model is run step by step with a cache."""
 
 TASKS: Mapping[str, tuple[str, ...]] = {
@@ -110,7 +110,7 @@ class Task:
     @property
     def generates(self) -> bool:
         """Say whether the model makes a text step by step, with a cache."""
-        return self.name.endswith(_PAST)
+        return self.name.endswith(WITH_PAST)
 
 
 def check_task(name: str | None) -> None:

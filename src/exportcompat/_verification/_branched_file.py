@@ -18,6 +18,7 @@ _SWITCH = "use_cache_branch"
 """The input that chooses, where both graphs are branches of one file."""
 
 _MASK = "attention_mask"
+_PRESENT = "present."
 _STATES = ".encoder."
 """In the names of keys and values of an encoder's states: later calls take them and do not return them."""
 
@@ -68,11 +69,15 @@ def _taken(name: str) -> str:
 
 
 def open_file(path: Path, provider: str = CPU) -> OnnxFile:
-    """Return a file to run; one that is a part of a decoder stands for all of it.
+    """Return a file to run; one that is a part of a decoder stands for all of it. One that returns no cache is whole.
 
     Raises:
         ExportCompatError: see `OnnxFile`; the other part is not beside it.
     """
+    if path.name == FIRST and path.is_file():
+        whole = OnnxFile(path, provider=provider)
+        if not any(name.startswith(_PRESENT) for name in whole.outputs):
+            return whole
     if path.name in (FIRST, LATER):
         first, later = path.with_name(FIRST), path.with_name(LATER)
         if missing := next((item for item in (first, later) if not item.is_file()), None):
