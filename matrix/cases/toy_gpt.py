@@ -40,6 +40,9 @@ CASES = (
     _model("counting", "that makes a number of a size"),
     _model("growing", "that lengthens a table"),
     _model("ranking", "that ranks tokens"),
+    _model("voting", "that asks what most tokens are"),
+    _model("pooling", "that pools tokens into windows"),
+    _model("half_sum", "that ends with a sum in half precision"),
     *(
         Case(
             f"{name}_gpt",

@@ -36,9 +36,22 @@ def patch_decomposition_table(original: Callable[..., Any]) -> Callable[..., Any
     def create_onnx_friendly_decomposition_table(onnx_registered_ops: Any) -> dict[Any, Any]:
         ours = {operator: made for operator, made in table().items() if operator not in onnx_registered_ops}
         found: dict[Any, Any] = original(onnx_registered_ops)
-        return {**ours, **found, **corrections()}
+        corrected = {operator: _or_else(made, found.get(operator)) for operator, made in corrections().items()}
+        return {**ours, **found, **corrected}
 
     return create_onnx_friendly_decomposition_table
+
+
+def _or_else(function: Callable[..., Any], other: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return a function that leaves the calls which are not its own to the one that torch has, if any."""
+    if other is None:
+        return function
+
+    def take_apart(*args: Any, **kwargs: Any) -> Any:
+        answer = function(*args, **kwargs)
+        return other(*args, **kwargs) if answer is NotImplemented else answer
+
+    return take_apart
 
 
 SPECS = (
@@ -49,7 +62,7 @@ SPECS = (
         requires=("torch>=2.6", "onnxscript>=0.7.2"),
         reason="ONNX has nothing for some operators, as cummax: no graph; for others, as // and %, another: wrong.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_decomp.py",),
-        proofs=("ranking_gpt", "dividing_gpt", "prophetnet"),
+        proofs=("ranking_gpt", "dividing_gpt", "voting_gpt", "pooling_gpt", "prophetnet"),
         kind="wrap",
     ),
 )
