@@ -11,13 +11,13 @@ from ._toy_gpt_models import make_tiny_gpt
 
 
 class HalfSumDecoder(GPTDecoder):
-    """Gives the tokens so far, added up in half precision, in place of logits: numbers that it has exactly."""
+    """Gives the tokens so far, added up in half precision, in place of logits; a sum that it has no number for is infinite."""
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor, past_key_values: Cache
     ) -> tuple[Tensor, Cache]:
         logits, cache = super().forward(input_ids, attention_mask, position_ids, past_key_values)
-        return input_ids[..., None].expand(logits.shape).to(torch.float16).cumsum(1), cache
+        return (input_ids * 128 + 1)[..., None].expand(logits.shape).to(torch.float16).cumsum(1), cache
 
 
 def make_half_sum_gpt() -> PlainDecoder:

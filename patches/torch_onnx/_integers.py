@@ -12,6 +12,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     return {
         aten.__lshift__.Tensor: torch.bitwise_left_shift,
         aten.__rshift__.Tensor: torch.bitwise_right_shift,
+        aten.addmm.default: _addmm,
         aten.bitwise_right_shift.Tensor: _right_shift,
         aten.__rshift__.Scalar: _right_shift,
         aten.gcd.default: _gcd,
@@ -30,6 +31,11 @@ def _right_shift(x: Any, places: Any) -> Any:
     signed = x.to(torch.int32)
     places = places.to(torch.int32) if isinstance(places, torch.Tensor) else torch.full_like(signed, places)
     return torch.bitwise_right_shift(signed, places).to(torch.uint8)
+
+
+def _addmm(x: Any, left: Any, right: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return a product of integers plus `x`, for which ONNX Runtime has no `Gemm`."""
+    return NotImplemented if x.is_floating_point() else x * beta + (left @ right) * alpha
 
 
 def _gcd(x: Any, y: Any) -> Any:

@@ -1,6 +1,7 @@
 """Elements that are chosen or put together, of which ONNX has the parts alone."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,8 +24,11 @@ def corrections() -> dict[Any, Callable[..., Any]]:
     return {
         aten._unique2.default: _unique,
         aten.aminmax.default: _aminmax,
-        aten.nan_to_num.default: _nan_to_num,
+        aten.any.default: _any,
+        aten.any.dim: _any,
+        aten.any.dims: _any,
         aten.roll.default: _roll,
+        aten.stack.default: _stack,
     }
 
 
@@ -62,14 +66,20 @@ def _aminmax(x: Any, *, dim: int | None = None, keepdim: bool = False) -> tuple[
     return torch.amin(x, axes, keepdim), torch.amax(x, axes, keepdim)
 
 
-def _nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
-    """Return numbers of float64 for what is none; onnxscript writes the largest one as infinite."""
-    if x.dtype != torch.float64:
+def _any(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return whether there is an element that is not 0, which of none is false; onnxscript has the largest of none."""
+    axes = list(range(x.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    truths = x if x.dtype == torch.bool else x != 0
+    found = truths.to(torch.int64).sum([axis % max(x.dim(), 1) for axis in axes], keepdim) > 0
+    return found.to(torch.uint8) if x.dtype == torch.uint8 else found
+
+
+def _stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Return tensors of several types as one of the type that has them all."""
+    if len({tensor.dtype for tensor in tensors}) == 1:
         return NotImplemented
-    bounds = torch.finfo(x.dtype)
-    found = torch.where(x.isnan(), 0.0 if nan is None else nan, x)
-    found = torch.where(found == torch.inf, bounds.max if posinf is None else posinf, found)
-    return torch.where(found == -torch.inf, bounds.min if neginf is None else neginf, found)
+    dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    return torch.stack([tensor.to(dtype) for tensor in tensors], dim)
 
 
 def _roll(x: Any, shifts: Any, dims: Any = ()) -> Any:

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 
 
-
-
 def table() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator."""
     aten = torch.ops.aten
@@ -17,6 +15,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         aten.copysign.Tensor: _copysign,
         aten.fmax.default: _fmax,
         aten.fmin.default: _fmin,
+        aten.heaviside.default: _heaviside,
         aten.sgn.default: _sign,
         aten.sign.default: _sign,
         aten.signbit.default: _signbit,
@@ -28,6 +27,11 @@ def _sign(x: Any) -> Any:
     if not x.is_floating_point():
         return NotImplemented
     return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
+
+
+def _heaviside(x: Any, values: Any) -> Any:
+    """Return 1 above 0 and 0 below it, and for NaN; at 0 what is given."""
+    return torch.where(x == 0, values, (x > 0).to(x.dtype))
 
 
 def _signbit(x: Any) -> Any:
