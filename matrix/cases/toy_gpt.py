@@ -42,7 +42,12 @@ CASES = (
     _model("ranking", "that ranks tokens"),
     _model("voting", "that asks what most tokens are"),
     _model("pooling", "that pools tokens into windows"),
-    _model("half_sum", "that ends with a sum in half precision"),
+    Case(
+        "half_sum_gpt",
+        "tiny GPT that ends with a sum in half precision",
+        call("_toy_gpt_half_sum:make_half_sum_gpt"),
+        compare=call("_toy_gpt_half_sum:compare_types"),
+    ),
     *(
         Case(
             f"{name}_gpt",
