@@ -37,7 +37,9 @@ def _typed(operator: Any) -> Callable[..., Any]:
         asked = args[position - 1] if len(args) >= position else options.get("dtype")
         if asked is None or x.dtype == asked:
             return NotImplemented
-        # What is true is a number other than 0, also where it is cast.
+        if asked.is_floating_point:
+            # It is the type of the result by itself, and an older onnxscript takes none for a mean.
+            args, options = args[: position - 1], {name: option for name, option in options.items() if name != "dtype"}
         return operator(x.to(asked), *args, **options)
 
     return compute

@@ -1,8 +1,8 @@
 """Some operators of torch have none in ONNX, or none for every call: ranks, searches, windows, quotients.
 
 Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes,
-for `median`, `mode`, `kthvalue`, `masked_select`, `cumprod`, `fmax`, `hypot`, `copysign`, `erfinv`, `gcd` and others; ONNX
-Runtime refuses sums, powers and means of booleans, and `relu` or `floor` of integers.
+for `median`, `mode`, `kthvalue`, `masked_select`, `cumprod`, `fmax`, `hypot`, `copysign`, `erfinv`, `gcd` and others;
+ONNX Runtime refuses sums, powers and means of booleans, and `relu` or `floor` of integers.
 With group normalization a file stops in a call without images: `cannot be reshaped to the requested shape. Input
 shape:{0,32,...}, requested shape:{0,32,-1}`, in the tokenizers of images of Chameleon and Emu3. No function is found
 for `_int_mm` either, the product of int8 matrices in models whose activations are quantized (torchao). For
@@ -19,8 +19,8 @@ mean, for which ONNX has no reduction, the last one is left. `logsigmoid` and `l
 and `atan2` takes a zero for negative. `cdist` has no function. Adaptive pooling and `area` interpolation count the
 elements of a window in the sample, and are wrong for any other size. `label_smoothing`, `divisor_override` and the type
 that `softmax`, `mean` or `sum` shall compute in are dropped, or come too late: the mean of integers is rounded, and a
-router's probabilities are those of half precision. `log1p` and `expm1` lose the digits of what is small, `sign` of NaN is
-NaN, and `any` of nothing is true.
+router's probabilities are those of half precision. `log1p` and `expm1` lose the digits of what is small, `sign` of NaN
+is NaN, and `any` of nothing is true.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. These
 two cost some 31 times their elements where the length is dynamic, and not its square. Integers are counted as float64,
 and a product of int8 becomes that of ONNX, from torch 2.8 on. Rows of all bags are added up at once, and parts are
