@@ -22,7 +22,8 @@ from exportcompat.patches.torch_onnx import (
     _stable_functions,
 )
 
-functional, Module = torch.nn.functional, torch.nn.Module
+functional = torch.nn.functional
+Module: Any = torch.nn.Module
 INF, NAN = float("inf"), float("nan")
 TYPES = (torch.float32, torch.float64, torch.float16)
 
