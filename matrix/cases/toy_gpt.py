@@ -40,6 +40,14 @@ CASES = (
     _model("counting", "that makes a number of a size"),
     _model("growing", "that lengthens a table"),
     _model("ranking", "that ranks tokens"),
+    _model("voting", "that asks what most tokens are"),
+    _model("pooling", "that pools tokens into windows"),
+    Case(
+        "half_sum_gpt",
+        "tiny GPT that ends with a sum in half precision",
+        call("_toy_gpt_half_sum:make_half_sum_gpt"),
+        compare=call("_toy_gpt_half_sum:compare_types"),
+    ),
     *(
         Case(
             f"{name}_gpt",

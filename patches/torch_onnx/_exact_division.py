@@ -36,9 +36,10 @@ def _whole(x: Any, y: Any) -> Any:
 
 def _floor_divide(x: Any, y: Any) -> Any:
     """Return the quotient, rounded down; of integers onnxscript has it right."""
+    is_truth = isinstance(x, torch.Tensor) and x.dtype == torch.bool
     x, y, dtype = _alike(x, y)
     if not dtype.is_floating_point:
-        return NotImplemented
+        return torch.floor_divide(x, y) if is_truth and dtype != torch.bool else NotImplemented
     rest = torch.fmod(x, y)
     quotient = (x - rest) / y
     quotient = torch.where(_is_apart(rest, y), quotient - 1, quotient)

@@ -9,6 +9,9 @@ import torch
 _FEW_ROWS = 25
 """Rows up to which torch takes the differences themselves; of more it takes products, and so does this."""
 
+_SMALL = 0.5
+"""Size up to which `exp(x) - 1` would lose digits."""
+
 _NEVER_PRODUCTS = 2
 """`compute_mode` of `cdist` for differences at any number of rows."""
 
@@ -18,16 +21,70 @@ def table() -> dict[Any, Callable[..., Any]]:
     aten = torch.ops.aten
     return {
         aten.atan2.default: _atan2,
+        aten.expm1.default: _expm1,
+        aten.hypot.default: _hypot,
+        aten.log1p.default: _log1p,
         aten.log_sigmoid.default: _log_sigmoid,
         aten.logaddexp.default: _logaddexp,
+        aten.logaddexp2.default: _logaddexp2,
+        aten.xlogy.Tensor: _xlogy,
+        aten.xlogy.Scalar_Self: _xlogy,
+        aten.xlogy.Scalar_Other: _xlogy,
     }
+
+
+def _in_float32(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function of one tensor that computes in half precision as torch does, in float32, and rounds once."""
+
+    def compute(x: Any) -> Any:
+        if x.is_floating_point() and x.dtype not in (torch.float16, torch.bfloat16):
+            return function(x)
+        return function(x.to(torch.float32)).to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
+
+    return compute
+
+
+@_in_float32
+def _log1p(x: Any) -> Any:
+    """Return the logarithm of `1 + x`, with all digits of a small `x`: what the sum lost is a factor."""
+    above = 1 + x
+    kept = above - 1
+    # Nothing is lost of what is large, or infinite.
+    factor = torch.where(kept == x, 1.0, x / kept)
+    return torch.where(above == 1, x, torch.log(above) * factor)
+
+
+@_in_float32
+def _expm1(x: Any) -> Any:
+    """Return `exp(x) - 1`, with all digits of a small `x`: as a quotient of the tangent of its half."""
+    tangent = torch.tanh(x / 2)
+    return torch.where(x.abs() < _SMALL, 2 * tangent / (1 - tangent), torch.exp(x) - 1)
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    """Return the length of each `(x, y)`, no square of which overflows or vanishes."""
+    x, y = x.abs(), y.abs()
+    larger, smaller = torch.maximum(x, y), torch.minimum(x, y)
+    ratio = torch.where(larger == 0, 0.0, smaller / larger)
+    # One that is infinite is longer than one that is no number.
+    return torch.where((x == math.inf) | (y == math.inf), math.inf, larger * torch.sqrt(1 + ratio * ratio))
+
+
+def _xlogy(x: Any, y: Any) -> Any:
+    """Return `x * log(y)`, and 0 where `x` is 0, unless `y` is no number."""
+    y = y if isinstance(y, torch.Tensor) else torch.full_like(x, y, dtype=torch.float32)
+    y = y if y.is_floating_point() else y.to(torch.get_default_dtype())
+    x = x if isinstance(x, torch.Tensor) else torch.full_like(y, x)
+    return torch.where(y.isnan(), y, torch.where(x == 0, 0.0, x * torch.log(y)))
 
 
 def _atan2(y: Any, x: Any) -> Any:
     """Return the angle of each point; that of `(-1, 0)` is pi, and of `(-1, -0.0)` it is -pi."""
     # A zero has a sign, which a comparison does not see.
     is_left, is_below = ((part < 0) | (1 / part < 0) for part in (x, y))
-    angle = torch.atan(y / x).masked_fill((x == 0) & (y == 0), 0.0)
+    # The quotient of two that are infinite is no number.
+    ratio = torch.where(x.abs() == y.abs(), torch.where(is_left ^ is_below, -1.0, 1.0), y / x)
+    angle = torch.atan(ratio).masked_fill((x == 0) & (y == 0), 0.0)
     return torch.where(is_left, torch.where(is_below, angle - math.pi, angle + math.pi), angle)
 
 
@@ -39,6 +96,11 @@ def _logaddexp(x: Any, y: Any) -> Any:
     larger = torch.maximum(x, y)
     # The difference of two that are infinite alike is no number.
     return torch.where(x == y, larger + math.log(2), larger + torch.log1p(torch.exp(-(x - y).abs())))
+
+
+def _logaddexp2(x: Any, y: Any) -> Any:
+    larger = torch.maximum(x, y)
+    return torch.where(x == y, larger + 1, larger + torch.log1p(torch.exp2(-(x - y).abs())) / math.log(2))
 
 
 def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:

@@ -6,12 +6,21 @@ from typing import Any
 
 import torch
 
+from ._error_functions import table as error_functions
 from ._exact_division import table as divisions
+from ._integers import table as integers
+from ._losses import table as losses
+from ._number_types import table as number_types
+from ._order_statistics import table as order_statistics
+from ._pooling import table as pooling
+from ._reductions import corrections as reductions
+from ._reductions import table as missing_reductions
+from ._running import corrections as running
+from ._running import steps
+from ._running import table as running_extremes
+from ._signs import table as signs
 from ._stable_functions import distances
 from ._stable_functions import table as stable_functions
-
-_STEPS = 31
-"""Steps that are enough for an axis of any length that is not known: 2**31 places."""
 
 _MEAN, _MAX = 1, 2
 """Ways of `embedding_bag`, beside the sum."""
@@ -21,8 +30,9 @@ def table() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator."""
     aten = torch.ops.aten
     return {
-        aten.cummax.default: _cummax,
-        aten.cummin.default: _cummin,
+        **order_statistics(),
+        **missing_reductions(),
+        **running_extremes(),
         aten._cdist_forward.default: distances,
         aten.searchsorted.Tensor: _searchsorted,
         aten.searchsorted.Scalar: _searchsorted_of_a_number,
@@ -35,10 +45,19 @@ def corrections() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator that onnxscript translates, but not for every call."""
     aten = torch.ops.aten
     return {
+        **number_types(),
         **divisions(),
+        **error_functions(),
+        **integers(),
+        **losses(),
+        **pooling(),
+        **reductions(),
+        **running(),
+        **signs(),
         **stable_functions(),
         aten.group_norm.default: _group_norm,
         aten.histc.default: _histc,
+        aten.bucketize.Tensor: _bucketize,
         aten.embedding_bag.default: _embedding_bag,
         aten.embedding_bag.padding_idx: _embedding_bag,
         aten.split.Tensor: _split,
@@ -50,46 +69,6 @@ def _int_mm(left: Any, right: Any) -> Any:
     """Return the product of int8 matrices, `(rows, inner)` and `(inner, columns)`, in int32."""
     shape = (left.shape[0], right.shape[1])
     return torch.onnx.ops.symbolic("MatMulInteger", (left, right), dtype=torch.int32, shape=shape, version=10)
-
-
-def _steps(length: Any) -> int:
-    return (length - 1).bit_length() if isinstance(length, int) else _STEPS
-
-
-def _cummax(x: Any, dim: int) -> tuple[Any, Any]:
-    return _running(x, dim, torch.ge)
-
-
-def _cummin(x: Any, dim: int) -> tuple[Any, Any]:
-    return _running(x, dim, torch.le)
-
-
-def _running(x: Any, dim: int, is_better: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """Return the best element up to each one, and its place: the last of equal ones, and NaN once there is one.
-
-    After step k each place knows the 2**k elements up to it. To see an element twice changes nothing, so the first
-    one stands for what is before it.
-
-    Args:
-        x: `(..., length, ...)`, of numbers.
-        dim: the axis.
-        is_better: whether a later element takes the place of an earlier one.
-    """
-    if not x.dim():
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
-    shape = [1] * x.dim()
-    shape[dim] = -1
-    places = torch.arange(x.shape[dim], device=x.device)
-    best, index = x, places.view(shape).expand(x.shape)
-    for step in range(_steps(x.shape[dim])):
-        before = (places - (1 << step)).clamp(min=0)
-        earlier = best.index_select(dim, before)
-        stays = is_better(best, earlier)
-        if x.is_floating_point():
-            stays = best.isnan() | (stays & ~earlier.isnan())
-        best = torch.where(stays, best, earlier)
-        index = torch.where(stays, index, index.index_select(dim, before))
-    return best, index
 
 
 def _searchsorted(
@@ -112,7 +91,7 @@ def _searchsorted(
     low = torch.zeros_like(values, dtype=torch.int64)
     high = low + length
     is_right = right or side == "right"
-    for _ in range(_steps(length) + 1):
+    for _ in range(steps(length) + 1):
         middle = (low + high) // 2
         found = padded[middle] if padded.dim() == 1 else padded.gather(-1, middle)
         # NaN is behind all numbers.
@@ -123,6 +102,13 @@ def _searchsorted(
 
 def _searchsorted_of_a_number(sequence: Any, value: Any, **options: Any) -> Any:
     return _searchsorted(sequence, torch.full((), value, device=sequence.device), **options)
+
+
+def _bucketize(values: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """Return the place of each value among boundaries whose number is not known; torch goes by that of the sample."""
+    if isinstance(boundaries.shape[0], int):
+        return NotImplemented
+    return _searchsorted(boundaries, values, out_int32=out_int32, right=right)
 
 
 def _group_norm(

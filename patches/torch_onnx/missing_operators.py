@@ -1,6 +1,8 @@
-"""Some operators of torch have none in ONNX, or none for every call: extremes, searches, counts, quotients.
+"""Some operators of torch have none in ONNX, or none for every call: ranks, searches, windows, quotients.
 
-Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes.
+Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes,
+for `median`, `mode`, `kthvalue`, `masked_select`, `cumprod`, `fmax`, `hypot`, `copysign`, `erfinv`, `gcd` and others;
+ONNX Runtime refuses sums, powers and means of booleans, and `relu` or `floor` of integers.
 With group normalization a file stops in a call without images: `cannot be reshaped to the requested shape. Input
 shape:{0,32,...}, requested shape:{0,32,-1}`, in the tokenizers of images of Chameleon and Emu3. No function is found
 for `_int_mm` either, the product of int8 matrices in models whose activations are quantized (torchao). For
@@ -14,11 +16,16 @@ longer for each one. A `SplitToSequence` of parts of a dynamic size, which `chun
 Silently wrong are `//` and `%` of floats, made of a quotient that is rounded too late, so that `1.0 // 0.1` is 10 and
 not 9, and `div` of integers with a rounding, which goes by float32: off from 16,777,217 on. Of what is scattered with a
 mean, for which ONNX has no reduction, the last one is left. `logsigmoid` and `logaddexp` of large numbers are infinite,
-and `atan2` takes a zero for negative. `cdist` has no function.
+and `atan2` takes a zero for negative. `cdist` has no function. Adaptive pooling and `area` interpolation count the
+elements of a window in the sample, and are wrong for any other size. `label_smoothing`, `divisor_override` and the type
+that `softmax`, `mean` or `sum` shall compute in are dropped, or come too late: the mean of integers is rounded, and a
+router's probabilities are those of half precision. `log1p` and `expm1` lose the digits of what is small, `sign` of NaN
+is NaN, and `any` of nothing is true.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. These
 two cost some 31 times their elements where the length is dynamic, and not its square. Integers are counted as float64,
 and a product of int8 becomes that of ONNX, from torch 2.8 on. Rows of all bags are added up at once, and parts are
-slices. Quotients are made from the remainder, as torch makes them.
+slices. Quotients are made from the remainder, as torch makes them. Ranks are found by a sort, windows by a product with
+a matrix of means, and numbers are cast before an operator, not behind it.
 To onnxscript 0.7.1 `torch-onnx-index-put`, which has the same place, does it too.
 Can go: when torch or onnxscript has them.
 """
@@ -36,9 +43,22 @@ def patch_decomposition_table(original: Callable[..., Any]) -> Callable[..., Any
     def create_onnx_friendly_decomposition_table(onnx_registered_ops: Any) -> dict[Any, Any]:
         ours = {operator: made for operator, made in table().items() if operator not in onnx_registered_ops}
         found: dict[Any, Any] = original(onnx_registered_ops)
-        return {**ours, **found, **corrections()}
+        corrected = {operator: _or_else(made, found.get(operator)) for operator, made in corrections().items()}
+        return {**ours, **found, **corrected}
 
     return create_onnx_friendly_decomposition_table
+
+
+def _or_else(function: Callable[..., Any], other: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return a function that leaves the calls which are not its own to the one that torch has, if any."""
+    if other is None:
+        return function
+
+    def take_apart(*args: Any, **kwargs: Any) -> Any:
+        answer = function(*args, **kwargs)
+        return other(*args, **kwargs) if answer is NotImplemented else answer
+
+    return take_apart
 
 
 SPECS = (
@@ -49,7 +69,7 @@ SPECS = (
         requires=("torch>=2.6", "onnxscript>=0.7.2"),
         reason="ONNX has nothing for some operators, as cummax: no graph; for others, as // and %, another: wrong.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_decomp.py",),
-        proofs=("ranking_gpt", "dividing_gpt", "prophetnet"),
+        proofs=("ranking_gpt", "dividing_gpt", "voting_gpt", "pooling_gpt", "prophetnet"),
         kind="wrap",
     ),
 )

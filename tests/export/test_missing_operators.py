@@ -9,7 +9,8 @@ torch = pytest.importorskip("torch", reason="an export needs torch")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the file is run")
 
 from exportcompat import apply_patches, plan
-from exportcompat.patches.torch_onnx._taken_apart import _group_norm, _histc, _running, _searchsorted
+from exportcompat.patches.torch_onnx._running import _running
+from exportcompat.patches.torch_onnx._taken_apart import _group_norm, _histc, _searchsorted
 
 Module: Any = torch.nn.Module
 NAN = float("nan")
