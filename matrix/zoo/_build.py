@@ -10,14 +10,13 @@ from exportcompat.registry import ExportCompatError
 
 from ._arguments import beside
 from ._catalogue import Entry, entries
-from ._small_config import WIDTHS, small_config
+from ._small_config import WIDTHS, of_release, small_config
 
 _SEED = 0
 _LARGEST = 150_000_000
 """Parameters of a model that is run at all."""
 _SPREAD = 0.05
 """Of what replaces weights that are all the same, or that nothing has initialised."""
-_ROPE, _OUTSIDE = "rope_parameters", ("rope_type", "rope_theta", "partial_rotary_factor")
 _OF_TEXTS = (
     "text-generation-with-past",
     "fill-mask",
@@ -82,17 +81,10 @@ def build(entry: Entry, fields: Mapping[str, Any] | None = None) -> Built:
 
 
 def _changed(config: Any, fields: Mapping[str, Any]) -> Any:
-    """Return a configuration with other fields; those of a rope have other names in older releases."""
-    for name, value in fields.items():
-        is_older = name == _ROPE and not hasattr(config, name)
-        setattr(config, *(("rope_scaling", _older_rope(value)) if is_older else (name, value)))
+    """Return a configuration with other fields."""
+    for name, value in of_release(config, fields).items():
+        setattr(config, name, value)
     return config
-
-
-def _older_rope(rope: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rope as it was described before; what is in the configuration itself there is left out."""
-    others = {name: value for name, value in rope.items() if name not in _OUTSIDE}
-    return {"type": rope["rope_type"], **others}
 
 
 def _words(error: Exception) -> str:

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ _PLACEHOLDERS = {"image": 250, "video": 251, "audio": 252}
 """Tokens for what stands for an image, a video or a sound, where the default configuration has none."""
 _PLACEHOLDER = re.compile(r"(image|video|audio)_token_(id|index)")
 _STAGE = re.compile(r"stage(\d+)")
+_ROPE, _OUTSIDE = "rope_parameters", ("rope_type", "rope_theta", "partial_rotary_factor")
 _VOCABULARY = 256
 _MOST_LAYERS = 6
 _PATCHES, _LEAST_SIDE = 8, 64
@@ -60,13 +62,14 @@ def small_config(model_type: str, width: str, task: str = "") -> Any:
     kind = auto.CONFIG_MAPPING[model_type]
     own: dict[str, Fields] = rules()["types"].get(model_type, {})
     given = own.get("given", {})
-    default: Any = kind(**given)
+    # Some classes take the type out of what they are given.
+    default: Any = kind(**deepcopy(given))
     beside: Fields = merged(merged(given, own.get("all", {})), _of_release(kind, own) | own.get(width, {}))
     wanted = rules()["tasks"].get(task, {})
     for_task = {name: value for name, value in wanted.get("known", {}).items() if hasattr(default, name)}
     for_task |= wanted.get("always", {})
-    fields = merged(merged(_shrunk(default, width), for_task), beside)
-    config = kind(**_without_left_out(fields))
+    fields = of_release(default, merged(merged(_shrunk(default, width), for_task), beside))
+    config = kind(**deepcopy(_without_left_out(fields)))
     _fill_in(config, wanted.get("missing", {}))
     return config
 
@@ -74,6 +77,33 @@ def small_config(model_type: str, width: str, task: str = "") -> Any:
 def _of_release(kind: Any, own: Mapping[str, Fields]) -> Fields:
     """Return the fields that a type needs where its class has them: releases say the same by different ones."""
     return {name: value for name, value in own.get("known", {}).items() if _known(kind)(name)}
+
+
+def of_release(config: Any, fields: Mapping[str, Any]) -> Fields:
+    """Return fields as the class of a configuration has them: the rope of older releases has another name.
+
+    Args:
+        config: of the class, with configurations in it.
+        fields: nested ones are tables.
+    """
+    found: Fields = {}
+    for name, value in fields.items():
+        inner = vars(config).get(name)
+        if name == _ROPE and not hasattr(config, name):
+            found["rope_scaling"] = _older_rope(value)
+        elif isinstance(value, Mapping) and hasattr(inner, "to_dict"):
+            found[name] = of_release(inner, value)
+        else:
+            found[name] = value
+    return found
+
+
+def _older_rope(rope: Mapping[str, Any]) -> Fields:
+    """Return a rope as it was described before; what is in the configuration itself there is left out."""
+    others = {name: value for name, value in rope.items() if name not in _OUTSIDE}
+    # The default one is read by its new name there too, and the others are not by all.
+    name = "rope_type" if rope["rope_type"] == "default" else "type"
+    return {name: rope["rope_type"], **others}
 
 
 def _fill_in(config: Any, missing: Fields) -> None:
@@ -132,6 +162,8 @@ def _known(kind: Any) -> Callable[[str], bool]:
     """Return what says whether the class of a configuration takes a field, by either of its names."""
     aliases = getattr(kind, "attribute_map", {})
     taken = set(getattr(kind, "__dataclass_fields__", None) or inspect.signature(kind.__init__).parameters)
+    # Of two configurations, an encoder's and a decoder's, older classes declare neither.
+    taken |= set(getattr(kind, "sub_configs", ()))
     taken |= {name for pair in aliases.items() if taken & set(pair) for name in pair} | _UNDECLARED
     return taken.__contains__
 

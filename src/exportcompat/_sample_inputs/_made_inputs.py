@@ -13,7 +13,7 @@ from ._media import tones
 _SEED = 0
 _TEXT = (2, 8)
 """Sequences and tokens of a made-up text."""
-_IMAGES = ("pixel_values", "flattened_patches", "pixel_values_videos")
+_IMAGES = ("pixel_values", "pixel_values_images", "flattened_patches", "pixel_values_videos")
 _SOUNDS = ("input_values", "input_features")
 _SOUND_MASKS = ("input_features_mask", "feature_attention_mask")
 _BINS = ("num_mel_bins", "feature_size", "input_feat_per_channel", "feature_projection_input_dim", "input_dim")
@@ -245,7 +245,7 @@ def sound(model: Any) -> list[dict[str, Any]]:
     """
     torch = require("torch", "torch")
     name, config = sound_argument(model), _sound_config(model.config)
-    if name == "input_values" and not hasattr(config, "max_length"):
+    if name == "input_values" and _length(config) is None:
         lengths = (_RATE, int(0.7 * _RATE))
         return [{name: torch.from_numpy(tones(length, _RATE))[None].repeat(2, 1)} for length in lengths]
     bins = next((value for item in _BINS if isinstance(value := getattr(config, item, None), int)), None)
@@ -269,7 +269,16 @@ def _frames(config: Any, bins: int) -> int:
     """Return the moments of a made-up sound."""
     side = getattr(config, "spec_size", None)
     # Where the features are laid out as a square image, there are as many moments as fill it.
-    return int(getattr(config, "max_length", 100)) if side is None else side * (side // bins)
+    return (_length(config) or 100) if side is None else side * (side // bins)
+
+
+def _length(config: Any) -> int | None:
+    """Return how many moments every sound has; None if its class does not say.
+
+    Releases before 5.0 keep the length of what is generated, 20, by the same name in every configuration.
+    """
+    is_declared = "max_length" in inspect.signature(type(config)).parameters
+    return int(config.max_length) if is_declared else None
 
 
 def _sound_config(config: Any) -> Any:

@@ -295,9 +295,13 @@ class InputMaker:
 
 
 def _numbers(made: Any) -> int:
-    """Return how many numbers a tensor has, or those in lists."""
+    """Return how many numbers a tensor has, or those in a list of features of images.
+
+    Releases before 5.0 return what is beside features in a tuple with them, as that has other dimensions.
+    """
     if isinstance(made, (list, tuple)):
-        return sum(map(_numbers, made))
+        kinds = [(type(item), getattr(item, "ndim", 0)) for item in made]
+        return sum(_numbers(item) for item, kind in zip(made, kinds, strict=True) if kind == kinds[0])
     return int(made.numel()) if hasattr(made, "numel") else 0
 
 
