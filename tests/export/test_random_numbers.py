@@ -45,6 +45,15 @@ def test_numbers_that_change_nothing_are_no_reason_to_refuse() -> None:
     check_repeatable(observe(Noisy(0.0).eval(), INPUTS))
 
 
+class Masked(Noisy):
+    def forward(self, x: Any, mask: Any) -> Any:
+        return super().forward(x if mask is None else x * mask)
+
+
+def test_an_argument_that_was_none_is_none_in_the_other_call_too() -> None:
+    check_repeatable(observe(Masked(0.0).eval(), {**INPUTS, "mask": None}))
+
+
 def test_without_a_comparison_the_file_is_written(tmp_path: Path) -> None:
     export(Noisy(1.0).eval(), INPUTS, tmp_path, verify=False)
     assert (tmp_path / "model.onnx").exists()

@@ -1,5 +1,6 @@
 """Random numbers that a model draws: two calls with the same arguments differ, and no file can be compared with it."""
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from exportcompat._api import apply_patches
@@ -40,8 +41,12 @@ def _again(model: Any, method: str, record: Record) -> dict[str, Any]:
     """Return the results of a call that is made once more, by path; the generators are as before afterwards."""
     torch = require("torch", "torch")
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    called = getattr(model, method)
+    # What `generate` hands on as None, such as a decoder's mask, is in no record.
+    wanted = [item for item in signature(called).parameters.values() if item.kind < item.VAR_KEYWORD]
+    absent = {item.name: None for item in wanted if item.default is item.empty and item.kind != item.VAR_POSITIONAL}
     with torch.no_grad(), torch.random.fork_rng(devices), apply_patches(), preserved(model):
-        return take_result(getattr(model, method)(**record.inputs.arguments())).tensors
+        return take_result(called(**absent | record.inputs.arguments())).tensors
 
 
 def _differing(record: Record, found: dict[str, Any]) -> str | None:
