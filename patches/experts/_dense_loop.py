@@ -73,7 +73,7 @@ class _AllRouted(TorchFunctionMode):  # type: ignore[misc]  # torch has no types
         self._places: list[Any] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.Tensor.nonzero:
+        if func in (torch.Tensor.nonzero, torch.nonzero):
             hits = _RoutedExperts(self._experts(int(args[0].shape[0])))
             return (hits,) if (kwargs or {}).get("as_tuple") else hits
         args = [_kept_axis(func, item) for item in args]

@@ -24,7 +24,7 @@ _OWN, _SCANNED = "experts-own-loop", "experts-own-scan"
 
 _COPIES = tuple(
     f"methods_using(transformers:{name})"
-    for name in ("expert_hit", "expert_hitted", "token_indices", "token_list", "top_x")
+    for name in ("expert_hit", "expert_hitted", "idx_mask", "token_indices", "token_list", "top_x")
 )
 _LOOPS = tuple(
     f"transformers.models.{model}.modeling_{model}:{name}Experts.forward"
