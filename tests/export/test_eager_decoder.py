@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="what is compared are calls of a torch module")
 
 from exportcompat import apply_patches, export, plan
-from exportcompat._observer._padded_companion import is_prompt, needs_companion, with_companion
+from exportcompat._observer._padded_companion import is_prompt, needs_companion, with_companion, without_companion
 
 IS_DOGE_MENDED = any(item.spec.id == "doge-mask" and item.applies for item in plan())
 
@@ -33,6 +33,15 @@ def test_a_companion_is_the_first_text_without_its_first_token() -> None:
     assert rows["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 1], [0, 1, 1]]
     assert rows["input_ids"].tolist() == [[5, 6, 7], [8, 9, 5], [5, 6, 7]]
     assert call["attention_mask"].all()
+
+
+def test_of_logits_of_the_last_token_alone_none_tells() -> None:
+    assert not needs_companion(lambda call: _causal(call)[:, -1:], _prompt())
+
+
+def test_the_streams_of_a_companion_are_left_out_with_it() -> None:
+    rows = torch.arange(6)[:, None]
+    assert without_companion(rows, 2).flatten().tolist() == [0, 1, 2, 3]
 
 
 def _prompt() -> dict[str, Any]:

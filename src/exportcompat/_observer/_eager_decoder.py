@@ -12,7 +12,7 @@ from ._alignment import POSITIONS, Aligned
 from ._dynamic_axes import past_axis
 from ._embedded_tokens import embeddings_of
 from ._growing_cache import counts_dropped_tokens, has_fixed_cache
-from ._padded_companion import NOTE, is_prompt, needs_companion, with_companion
+from ._padded_companion import NOTE, is_prompt, needs_companion, with_companion, without_companion
 from ._tree import Tree
 
 _STATES, _PADDING = 11, 3
@@ -118,7 +118,8 @@ class EagerDecoder:
         if self._is_accompanied is None and cache is None and is_prompt(given):
             self._is_accompanied = needs_companion(lambda call: self._results(call, None)[0], given)
         logits, past = self._results(with_companion(given) if self._is_accompanied else given, cache)
-        return logits[: inputs["input_ids"].shape[0]].cpu(), past
+        found = without_companion(logits, inputs["input_ids"].shape[0]) if self._is_accompanied else logits
+        return found.cpu(), past
 
     @property
     def notes(self) -> list[str]:

@@ -40,7 +40,7 @@ def needs_companion(logits_of: Callable[[Call], Any], prompt: Call) -> bool:
     batch = prompt[_TOKENS].shape[0]
 
     def beside(call: Call) -> Any:
-        return logits_of(with_companion(call))[:batch]
+        return without_companion(logits_of(with_companion(call)), batch)
 
     return not _is_causal(logits_of, prompt) and _is_causal(beside, prompt)
 
@@ -62,3 +62,8 @@ def with_companion(call: Call) -> dict[str, Any]:
     rows = {name: torch.cat([tensor, tensor[:1]]) for name, tensor in call.items()}
     rows[_MASK][-1, 0] = 0
     return rows
+
+
+def without_companion(logits: Any, batch: int) -> Any:
+    """Return the logits of the texts before the companion; each has as many rows as it has streams of codes."""
+    return logits[: logits.shape[0] // (batch + 1) * batch]
