@@ -61,9 +61,9 @@ def small_config(model_type: str, width: str, task: str = "") -> Any:
     auto = require("transformers.models.auto.configuration_auto", "transformers")
     kind = auto.CONFIG_MAPPING[model_type]
     own: dict[str, Fields] = rules()["types"].get(model_type, {})
-    given = own.get("given", {})
+    given = {**own.get("given", {}), **_of_release(kind, own, "given_known")}
     # Some classes take the type out of what they are given.
-    default: Any = kind(**deepcopy(given))
+    default: Any = kind(**deepcopy(_without_left_out(given)))
     beside: Fields = merged(merged(given, own.get("all", {})), _of_release(kind, own) | own.get(width, {}))
     wanted = rules()["tasks"].get(task, {})
     for_task = {name: value for name, value in wanted.get("known", {}).items() if hasattr(default, name)}
@@ -74,9 +74,9 @@ def small_config(model_type: str, width: str, task: str = "") -> Any:
     return config
 
 
-def _of_release(kind: Any, own: Mapping[str, Fields]) -> Fields:
+def _of_release(kind: Any, own: Mapping[str, Fields], table: str = "known") -> Fields:
     """Return the fields that a type needs where its class has them: releases say the same by different ones."""
-    return {name: value for name, value in own.get("known", {}).items() if _known(kind)(name)}
+    return {name: value for name, value in own.get(table, {}).items() if _known(kind)(name)}
 
 
 def of_release(config: Any, fields: Mapping[str, Any]) -> Fields:
@@ -150,20 +150,25 @@ def _inner(config: Any, width: str) -> Fields:
 
 
 def _without_left_out(fields: Mapping[str, Any]) -> Fields:
-    """Return fields without those that the rules leave to their class, at any depth."""
+    """Return fields without those that the rules leave to their class, at any depth; "nothing" is None."""
     return {
-        name: _without_left_out(value) if isinstance(value, Mapping) else value
+        name: _without_left_out(value) if isinstance(value, Mapping) else None if _is(value, "nothing") else value
         for name, value in fields.items()
-        if not (isinstance(value, str) and value == "left out")
+        if not _is(value, "left out")
     }
+
+
+def _is(value: Any, word: str) -> bool:
+    return isinstance(value, str) and value == word
 
 
 def _known(kind: Any) -> Callable[[str], bool]:
     """Return what says whether the class of a configuration takes a field, by either of its names."""
     aliases = getattr(kind, "attribute_map", {})
     taken = set(getattr(kind, "__dataclass_fields__", None) or inspect.signature(kind.__init__).parameters)
-    # Of two configurations, an encoder's and a decoder's, older classes declare neither.
-    taken |= set(getattr(kind, "sub_configs", ()))
+    # Of two configurations, an encoder's and a decoder's, older classes declare neither; of some it is a property.
+    inner = getattr(kind, "sub_configs", {})
+    taken |= set(inner) if isinstance(inner, Mapping) else set()
     taken |= {name for pair in aliases.items() if taken & set(pair) for name in pair} | _UNDECLARED
     return taken.__contains__
 
