@@ -30,6 +30,18 @@ _BART = {
     "init_std": 0.2,
 }
 _T5 = {"d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "initializer_factor": 1.0}
+_GEMMA = {
+    "vocab_size": 128,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "head_dim": 8,
+    "query_pre_attn_scalar": 8,
+    "initializer_range": 0.2,
+    "sliding_window": 16,
+}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "Bart": {**_BART, "max_position_embeddings": 256},
     "Marian": {**_BART, "max_position_embeddings": 256},
@@ -48,6 +60,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "encoder_sparse_step": 2,
         "decoder_sparse_step": 2,
     },
+    "T5Gemma": {"encoder": _GEMMA, "decoder": {**_GEMMA, "cross_attention_hidden_size": 32}},
     # Comparisons go beyond the positions that it is built with.
     "M2M100": {**_BART, "max_position_embeddings": 16},
     "Speech2Text": {

@@ -32,6 +32,10 @@ def has_experts_interface() -> bool:
 
 
 def has_experts_on_hit(name: str) -> bool:
-    """Say whether a model has its experts in a class, which 5.0 has introduced; before, tokens are picked by a mask."""
+    """Say whether a model has a loop over experts that were hit, of which there is a graph.
+
+    From 5.0 on it is in a class of experts. Before, NLLB-MoE goes through all of them, and Switch has the loop itself.
+    """
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
-    return any(item.endswith("Experts") for item in vars(module))
+    has_loop = name == "switch_transformers" and importlib.util.find_spec("transformers.masking_utils") is not None
+    return has_loop or any(item.endswith("Experts") for item in vars(module))

@@ -63,6 +63,7 @@ CASES = (
         has_model("speech_to_text"),
     ),
     _decoder("m2m_100", "M2M100, texts longer than its positions", "M2M100", has_model("m2m_100")),
+    _decoder("t5gemma", "T5Gemma", "T5Gemma", has_model("t5gemma")),
     _composite("trocr", "TrOCR joined with DeiT"),
     _composite("gpt2", "GPT-2 joined with ViT, whose states have another size"),
     _composite("bert", "BERT joined with BERT"),

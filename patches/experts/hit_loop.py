@@ -1,7 +1,7 @@
 """Experts are run one by one, for those that some token was sent to: a loop whose length is data.
 
 Symptom: `GuardOnDataDependentSymNode` (`Eq(u0, 0)`, `u0 > 0`): Mixtral, Qwen-MoE, gpt-oss from 4.52, MiniMax, ERNIE
-and others; DeepSeek-V3, GLM-4-MoE and Dots from 4.51; Jamba, PhiMoE and DBRX before.
+and others; DeepSeek-V3, GLM-4-MoE and Dots from 4.51; Jamba, PhiMoE and DBRX before; Switch Transformers to 4.57.
 Cause: the loop runs over `expert_mask.sum(...).nonzero()`, or over all experts and skips those without a token.
 What is done: while it is traced, the loop runs over all experts, and none is skipped. One without a token multiplies
 no rows, and adds nothing.
@@ -24,8 +24,9 @@ _OWN, _SCANNED = "experts-own-loop", "experts-own-scan"
 
 _COPIES = tuple(
     f"methods_using(transformers:{name})"
-    for name in ("expert_hit", "expert_hitted", "idx_mask", "token_indices", "token_list", "top_x")
+    for name in ("expert_hit", "expert_hitted", "token_indices", "token_list", "top_x")
 )
+_SWITCH = ("methods_using(transformers:idx_mask)",)
 _LOOPS = tuple(
     f"transformers.models.{model}.modeling_{model}:{name}Experts.forward"
     for model, name in (
@@ -67,7 +68,12 @@ def _variant(
 SPECS = (
     # Mixtral and Qwen-MoE run all of their experts here.
     _variant(">=4.44,<4.52", ("jamba",), _SOURCE.format("v4.44.2", "jamba/modeling_jamba.py")),
-    _variant(">=4.52,<5.0", ("qwen2_moe", "deepseek_v3"), _SOURCE.format("v4.57.6", "mixtral/modeling_mixtral.py")),
+    _variant(
+        ">=4.52,<5.0",
+        ("qwen2_moe", "deepseek_v3", "switch_transformers_decoder"),
+        _SOURCE.format("v4.57.6", "mixtral/modeling_mixtral.py"),
+        (*_COPIES, *_SWITCH),
+    ),
     # A model of 5.0 looks its implementation up by itself, around its loop.
     _variant(
         ">=5.0,<5.1",

@@ -39,7 +39,7 @@ SPECS = (
         id="t5gemma-cross-mask",
         targets=("transformers.models.t5gemma.modeling_t5gemma:create_causal_mask",),
         replacement=f"{__name__}:patch_create_causal_mask",
-        requires=("transformers>=4.54,<5.0", "torch>=2.6"),
+        requires=("transformers>=4.57,<5.0", "torch>=2.6"),
         reason="A mask of an encoder's states is as long as those of the call: no graph of T5Gemma with a cache.",
         upstream=(source("models/t5gemma/modeling_t5gemma.py", "v4.57.6"),),
         proofs=("t5gemma_decoder",),

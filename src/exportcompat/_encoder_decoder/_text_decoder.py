@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 from torch import Tensor, nn
@@ -61,6 +62,9 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
         self.model = model
         self._has_tuples = _has_tuples(model)
         self._shortening = shortening(model)
+        # Those of the experts of an encoder are taken apart by default (Switch to 4.57), and a graph has its states alone.
+        has_routers = "output_router_logits" in signature(model.forward).parameters
+        self._without = {"output_router_logits": False} if has_routers else {}
         self.training = model.training
 
     @property
@@ -117,6 +121,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
                 **{f"decoder_{name}": value for name, value in tokens.items()},
                 **as_cache(self.model, past),
                 use_cache=use_cache,
+                **self._without,
                 **masks,
             )
 
