@@ -4,6 +4,7 @@ import argparse
 import inspect
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from exportcompat.matrix.zoo import Entry, entries, run_zoo, write_page
 from exportcompat.matrix.zoo._build import NotBuiltError, build
 from exportcompat.matrix.zoo._outcome import OUTCOMES, _told
 from exportcompat.matrix.zoo._run import read_results, results_file
-from exportcompat.matrix.zoo._small_config import WIDTHS, rules, small_config
+from exportcompat.matrix.zoo._small_config import WIDTHS, _without_left_out, of_release, rules, small_config
 
 
 def row(name: str, outcome: str, reason: str = "", plain: str = "") -> dict[str, Any]:
@@ -106,6 +107,20 @@ class TestSmallConfigurations:
 
     def test_an_inner_configuration_has_what_its_type_needs(self) -> None:
         assert small_config("cohere_compass", "narrow").text_config.rope_parameters["full_attention"]
+
+    def test_a_rope_of_older_releases_has_another_name(self) -> None:
+        config = SimpleNamespace(rope_scaling=None)
+        rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 2, 2]}
+        found = of_release(config, {"rope_parameters": rope})
+        assert found == {"rope_scaling": {"rope_type": "default", "mrope_section": [4, 2, 2]}}
+
+    def test_nothing_is_none_at_any_depth(self) -> None:
+        found = _without_left_out({"backbone": "nothing", "inner": {"size": "left out", "scale": "nothing"}})
+        assert found == {"backbone": None, "inner": {"scale": None}}
+
+    def test_two_configurations_in_one_are_small(self) -> None:
+        config = small_config("encoder-decoder", "narrow")
+        assert config.encoder.hidden_size == config.decoder.hidden_size == 64
 
     def test_every_set_of_rules_is_there(self) -> None:
         assert set(rules()) == {*WIDTHS, "layer_counts", "tasks", "types", "inputs"}

@@ -62,7 +62,7 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
         self.model = model
         self._has_tuples = _has_tuples(model)
         self._shortening = shortening(model)
-        # Those of the experts of an encoder are taken apart by default (Switch to 4.57), and a graph has its states alone.
+        # Switch to 4.57 takes the routers of its encoder apart by default, and a graph has the states alone.
         has_routers = "output_router_logits" in signature(model.forward).parameters
         self._without = {"output_router_logits": False} if has_routers else {}
         self.training = model.training
