@@ -4,8 +4,8 @@ Symptom: `The size of tensor a (s44 + Max(0, s31 - Min(s31, s44))) must match th
 cross-attention of T5Gemma before 5.0.
 Cause: `create_causal_mask` has the states of the encoder for `input_embeds`, and takes their length for that of the
 keys. In a graph those in the cache come in front of them.
-What is done: while it is traced, the mask that the model is given says how many keys there are. The masks over the text,
-which have a cache, are as before.
+What is done: while it is traced, the mask that the model is given says how many keys there are. The masks over the
+text, which have a cache, are as before.
 Can go: with transformers 4.x; from 5.0 on the mask is a bidirectional one, as long as what the model is given.
 """
 
