@@ -3,9 +3,9 @@
 Symptom: a third of the time of an export goes into the decomposition, which for most decoders and encoders ends with
 the nodes that it has begun with.
 Cause: `run_decompositions` traces the program anew, twice, whatever is in it.
-What is done: where the exporter has a function for each operator, and no tensor is changed in place, the few nodes that
-have another name afterwards (casts, `reshape`, `contiguous`, `&`, dropout) are written as tracing writes them. All
-other programs are traced as before, and so are those that somebody decomposes by another table.
+What is done: where no tensor is changed in place and there is no branch or loop, the nodes that are taken apart are
+traced one by one, and the others stay. Casts, `reshape`, `contiguous` and dropout are written as tracing writes them.
+All other programs are traced as before, and so are those that somebody decomposes by another table.
 The table of the exporter is known by its class, which `torch-onnx-missing-operators` gives it.
 Can go: when torch looks whether there is something to do.
 """
@@ -19,7 +19,7 @@ from exportcompat.registry import PatchingSpec
 def patch_run_decompositions(original: Callable[..., Any]) -> Callable[..., Any]:
     """Keep the decompositions from tracing a program of which they would change names alone."""
     from ._exporter_table import ExporterTable
-    from ._same_nodes import rewritten
+    from ._rewritten_program import rewritten
 
     def run_decompositions(self: Any, decomp_table: Any = None, *args: Any, **kwargs: Any) -> Any:
         found = rewritten(self, decomp_table) if isinstance(decomp_table, ExporterTable) else None
