@@ -24,7 +24,8 @@ def patch_create_causal_mask(original: Callable[..., Any]) -> Callable[..., Any]
     # The arguments are handed over by name, as its callers do it.
     @functools.wraps(original)
     def create_causal_mask(*args: Any, **kwargs: Any) -> Any:
-        states, mask = kwargs.get("input_embeds"), kwargs.get("attention_mask")
+        states: Any = kwargs.get("input_embeds")
+        mask: Any = kwargs.get("attention_mask")
         has_cache = kwargs.get("past_key_values") is not None
         if not has_cache and getattr(mask, "ndim", 0) == 2 and is_traced(states):
             # Of the states, their length, type and device are asked for alone.

@@ -46,7 +46,7 @@ def test_numbers_that_change_nothing_are_no_reason_to_refuse() -> None:
 
 
 class Masked(Noisy):
-    def forward(self, x: Any, mask: Any) -> Any:
+    def forward(self, x: Any, mask: Any = None) -> Any:
         return super().forward(x if mask is None else x * mask)
 
 

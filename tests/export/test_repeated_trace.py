@@ -14,7 +14,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 _SPEC = "torch-onnx-repeated-trace"
 
 
-class Renamed(torch.nn.Module):
+class Renamed(torch.nn.Module):  # type: ignore[misc,unused-ignore]
     """Has the nodes that get other names: casts, views, copies, a dropout, a logical and."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Renamed(torch.nn.Module):
         )
 
 
-class Changed(torch.nn.Module):
+class Changed(torch.nn.Module):  # type: ignore[misc,unused-ignore]
     """Adds in place."""
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
