@@ -41,8 +41,8 @@ _BY_TORCHSCRIPT = dict.fromkeys(
 )
 """Models that stand for what patches do while `torch.jit.trace` records: ropes, windows, masks, experts."""
 
-_BY_TORCH_EXPORT = dict.fromkeys(("llama", "whisper_decoder"), "`torch.export`, saved and loaded")
-"""Models that stand for what saving, loading and calling a program needs."""
+_BY_TORCH_EXPORT = dict.fromkeys(("llama", "whisper_decoder", "xlm", "flaubert"), "`torch.export`, saved and loaded")
+"""Models that stand for what saving, loading and calling a program needs, and for what another try would mend."""
 
 _BY_STRICT_EXPORT = dict.fromkeys(("llama", "mistral_window"), "`torch.export` with `strict=True`, saved and loaded")
 """Models that stand for what Dynamo needs to trace patches: of functions, and of objects that it makes itself."""

@@ -1,8 +1,8 @@
 """XLM and FlauBERT ask in Python whether texts are longer than the longest.
 
 Symptom: `Could not guard on data-dependent expression u0 <= 16`, for whole texts.
-Cause: `assert lengths.max().item() <= slen`, in `forward` and in the function that makes masks. Without patches torch's
-second try, with `strict=True`, puts it into the graph; that try does not get through patched functions.
+Cause: `assert lengths.max().item() <= slen`, in `forward` and in the function that makes masks. The second try of the
+exporter, with `strict=True`, puts it into the graph; `torch.export` alone has none.
 What is done: the lengths that the model counts itself, which are no larger than their text, are not asked for while it
 is traced. Lengths that are given are refused with an error: a mask says the same, and is not asked.
 Can go: when upstream asks for given lengths alone, or in the graph.
@@ -49,7 +49,7 @@ SPECS = (
         requires=("transformers>=4.54", "torch>=2.6"),
         reason="XLM and FlauBERT compare lengths of texts with their size in Python: no graph.",
         upstream=(source("models/xlm/modeling_xlm.py", "v5.24.0"),),
-        proofs=("xlm", "flaubert"),
+        proofs=("xlm_program", "flaubert_program"),
         defect=(r"lengths\.max\(\)\.item\(\)",),
         kind="wrap",
     ),

@@ -314,7 +314,8 @@ def _note_guard(capture: Capture, guard: Any, frame: FrameType | None) -> None:
         # What `torch._check` demands, eager demands too.
         return
     is_number = _is_number(guard)
-    if not is_number and not (_is_choice(guard) and _root(frame) == "torch" and _chooses(frame)):
+    is_choice = _is_choice(guard) and _root(frame) == "torch" and (_chooses(frame) or _orders_remainder(guard))
+    if not is_number and not is_choice:
         return
     place = _operator_place(frame)
     if place:
@@ -332,6 +333,13 @@ def _has_remainder(guard: Any) -> bool:
     import sympy
 
     return any(type(part).__name__ in ("Mod", "PythonMod") for part in guard.atoms(sympy.Function))
+
+
+def _orders_remainder(guard: Any) -> bool:
+    """Say whether a guard compares a remainder, as what shares a length out does; checks ask whether it is 0."""
+    import sympy
+
+    return _has_remainder(guard) and isinstance(guard, sympy.Rel) and not isinstance(guard, (sympy.Eq, sympy.Ne))
 
 
 def _is_choice(guard: Any) -> bool:

@@ -85,8 +85,8 @@ def masked(self: Any, x: Any) -> Any:
     return x + 1
 
 
-def pooled(self: Any, x: Any) -> Any:
-    return nn.functional.adaptive_avg_pool1d(x[:, None], 3)
+def shared_out(self: Any, x: Any) -> Any:
+    return torch.tensor_split(x, 4, dim=1)[0]
 
 
 def strided(self: Any, x: Any) -> Any:
@@ -124,7 +124,7 @@ SAID: Mapping[str, tuple[Callable[[Any, Any], Any], list[str]]] = {
     "a remainder": (odd, ["(length % 2) == 0"]),
     "two axes of one input": (wide, ["batch < length"]),
     "a question that was asked before where it made no difference": (masked, ["length <= 30"]),
-    "an operator that is taken apart by the size": (pooled, ["(length // 3) == 2"]),
+    "an operator that is taken apart by the size": (shared_out, ["(length % 4) > 0"]),
     "errors": (refusing, []),
     "an operand that another one has decided": (settled, []),
     "nothing": (plain, []),

@@ -212,7 +212,10 @@ class Listener:
 
 
 class Inner(SimpleNamespace):
-    """A configuration in another one."""
+    """A configuration in another one, whose class says which lengths it knows."""
+
+    def __init__(self, max_length: int | None = None, **fields: Any) -> None:
+        super().__init__(max_length=max_length, **fields)
 
     def to_dict(self) -> dict[str, Any]:
         return vars(self)

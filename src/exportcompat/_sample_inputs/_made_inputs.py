@@ -277,8 +277,9 @@ def _length(config: Any) -> int | None:
 
     Releases before 5.0 keep the length of what is generated, 20, by the same name in every configuration.
     """
-    is_declared = "max_length" in inspect.signature(type(config)).parameters
-    return int(config.max_length) if is_declared else None
+    is_declared = "max_length" in inspect.signature(type(config).__init__).parameters
+    found = getattr(config, "max_length", None) if is_declared else None
+    return None if found is None else int(found)
 
 
 def _sound_config(config: Any) -> Any:
