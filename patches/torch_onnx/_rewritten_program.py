@@ -40,8 +40,8 @@ def rewritten(program: Any, table: ExporterTable) -> Any:
     is_plain = not signature.buffers_to_mutate and not signature.user_inputs_to_mutate
     if not is_plain or not all(_can_stay(node) for node in nodes):
         return None
-    module = copy.deepcopy(program.graph_module)
     try:
+        module = _copied(program.graph_module)
         for node in list(module.graph.nodes):
             if write := _write(node, table):
                 write(module.graph, node)
@@ -49,10 +49,19 @@ def rewritten(program: Any, table: ExporterTable) -> Any:
         module.graph.eliminate_dead_code()
         module.recompile()
         _run(module)
+        return program._update(module, copy.deepcopy(signature))
     except Exception:
         # Tracing has the words for what cannot be taken apart, and knows more ways.
         return None
-    return program._update(module, copy.deepcopy(signature))
+
+
+def _copied(module: Any) -> Any:
+    """Return a copy of a graph whose nodes have the names that they have, by which the program knows them."""
+    made = copy.deepcopy(module)
+    for node, copied in zip(module.graph.nodes, made.graph.nodes, strict=True):
+        # A copy of `input`, which is a name of Python, would be called otherwise.
+        copied.name = node.name
+    return made
 
 
 def _can_stay(node: Any) -> bool:

@@ -8,12 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 torch = pytest.importorskip("torch", reason="what is observed are calls of a torch module")
 pytest.importorskip("onnxruntime", reason="the files are run")
 
 from exportcompat import ExportCompatError, InputObserver, NoCacheError, apply_patches, export
 from exportcompat._verification import OnnxFile
+from exportcompat.registry import installed_version
 
 Module: Any = torch.nn.Module
 Run = Callable[..., tuple[int, str, str]]
@@ -230,6 +232,9 @@ def xlm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("transformers", reason="the model is of transformers")
     from exportcompat.matrix.cases._catalogue import find_case
 
+    found = installed_version("transformers")
+    if found is not None and found < Version("5.0"):
+        pytest.skip("to 4.57 XLM has no cache at all")
     folder = tmp_path_factory.mktemp("xlm") / "model"
     find_case("xlm").decoder().model.save_pretrained(folder)
     return folder

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.export import Dim, exported_program
 
-from exportcompat import apply_patches
+from exportcompat import apply_patches, plan
 
 onnxruntime = pytest.importorskip("onnxruntime")
 _SPEC = "torch-onnx-repeated-trace"
@@ -101,6 +101,25 @@ def test_decomposed_by_another_table() -> None:
     plain = str(program.run_decompositions({}).graph)
     with apply_patches():
         assert str(program.run_decompositions({}).graph) == plain
+
+
+class Input(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """Has an argument that is called like a function of Python."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 (models have such names)
+        """Return `input` in another shape."""
+        return input.reshape(-1).to(torch.float64)
+
+
+def test_a_name_of_python_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def export() -> None:
+        with apply_patches():
+            torch.onnx.export(Input(), (torch.ones(2, 3),), str(tmp_path / "model.onnx"), dynamo=True, verbose=False)
+
+    is_ours = any(item.spec.id == _SPEC and item.applies for item in plan())
+    assert _is_traced_again(monkeypatch, export) != is_ours
+    (name,) = [item.name for item in onnxruntime.InferenceSession(str(tmp_path / "model.onnx")).get_inputs()]
+    assert name == "input"
 
 
 def test_program_stays_as_it_is(tmp_path: Path) -> None:
