@@ -60,7 +60,7 @@ def _traced(node: Any, leaves: list[Any], structure: Any, places: list[int], tab
         raise NotTracedError(f"{node.target} has no tensor")
     # What is decided about sizes meanwhile is said to be of the line that the node comes from.
     with fake_mode, enable_python_dispatcher(), traceback.preserve_node_meta(), traceback.set_current_meta(node):
-        made = make_fx(call, decomposition_table=dict(table))(*values)
+        made = make_fx(call, decomposition_table=table)(*values)
     made.graph.eliminate_dead_code()
     return made
 

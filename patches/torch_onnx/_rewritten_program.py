@@ -11,6 +11,10 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._export.utils import _is_cia_op, _is_preservable_cia_op
 from torch._guards import detect_fake_mode
+from torch.export.exported_program import (
+    _override_composite_implicit_decomp,
+    _split_decomp_table_to_cia_and_python_decomp,
+)
 
 from ._exporter_table import ExporterTable
 from ._node_trace import NotTracedError, write_traced
@@ -42,9 +46,12 @@ def rewritten(program: Any, table: ExporterTable) -> Any:
         return None
     try:
         module = _copied(program.graph_module)
-        for node in list(module.graph.nodes):
-            if write := _write(node, table):
-                write(module.graph, node)
+        composites, others = _split_decomp_table_to_cia_and_python_decomp(dict(table))
+        # An operator that is made of others would be taken apart as in eager mode otherwise.
+        with _override_composite_implicit_decomp(composites):
+            for node in list(module.graph.nodes):
+                if write := _write(node, table, others):
+                    write(module.graph, node)
         _share_sizes(module.graph)
         module.graph.eliminate_dead_code()
         module.recompile()
@@ -74,8 +81,13 @@ def _can_stay(node: Any) -> bool:
     return not isinstance(node.target, torch._ops.OperatorBase)
 
 
-def _write(node: Any, table: ExporterTable) -> _Write | None:
+def _write(node: Any, table: ExporterTable, others: Any) -> _Write | None:
     """Return what writes a node, or None where it is right as it is.
+
+    Args:
+        node: the node.
+        table: what the exporter takes apart.
+        others: the part of it for operators that are not made of others.
 
     Raises:
         NotTracedError: the exporter has no function for it, and nothing takes it apart.
@@ -90,11 +102,11 @@ def _write(node: Any, table: ExporterTable) -> _Write | None:
         if node.target not in table.functions:
             raise NotTracedError(f"{node.target} has no function")
         return None
-    return writer_of(node) or partial(_write_apart, table=table)
+    return writer_of(node) or partial(_write_apart, table=table, others=others)
 
 
-def _write_apart(graph: Any, node: Any, table: ExporterTable) -> None:
-    if any(_write(item, table) for item in write_traced(graph, node, table)):
+def _write_apart(graph: Any, node: Any, table: ExporterTable, others: Any) -> None:
+    if any(_write(item, table, others) for item in write_traced(graph, node, others)):
         raise NotTracedError(f"{node.target} is not taken apart as far as the exporter wants it")
 
 
