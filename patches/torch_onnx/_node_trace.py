@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -59,7 +58,7 @@ def _traced(node: Any, leaves: list[Any], structure: Any, places: list[int], tab
     if fake_mode is None:
         raise NotTracedError(f"{node.target} has no tensor")
     # What is decided about sizes meanwhile is said to be of the line that the node comes from.
-    with fake_mode, enable_python_dispatcher(), traceback.preserve_node_meta(), traceback.set_current_meta(node):
+    with fake_mode, traceback.preserve_node_meta(), traceback.set_current_meta(node):
         made = make_fx(call, decomposition_table=table)(*values)
     made.graph.eliminate_dead_code()
     return made

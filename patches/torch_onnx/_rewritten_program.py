@@ -47,15 +47,17 @@ def rewritten(program: Any, table: ExporterTable) -> Any:
     try:
         module = _copied(program.graph_module)
         composites, others = _split_decomp_table_to_cia_and_python_decomp(dict(table))
-        # An operator that is made of others would be taken apart as in eager mode otherwise.
-        with _override_composite_implicit_decomp(composites):
-            for node in list(module.graph.nodes):
-                if write := _write(node, table, others):
-                    write(module.graph, node)
-        _share_sizes(module.graph)
-        module.graph.eliminate_dead_code()
-        module.recompile()
-        _run(module)
+        # Without it a size may become a number.
+        with enable_python_dispatcher():
+            # An operator that is made of others would be taken apart as in eager mode otherwise.
+            with _override_composite_implicit_decomp(composites):
+                for node in list(module.graph.nodes):
+                    if write := _write(node, table, others):
+                        write(module.graph, node)
+            _share_sizes(module.graph)
+            module.graph.eliminate_dead_code()
+            module.recompile()
+            _run(module)
         return program._update(module, copy.deepcopy(signature))
     except Exception:
         # Tracing has the words for what cannot be taken apart, and knows more ways.
@@ -115,11 +117,15 @@ def _is_left_whole(node: Any, table: ExporterTable) -> bool:
     if _is_cia_op(node.target) and not _is_preservable_cia_op(node.target):
         return False
     function = table.get(node.target)
-    if function is None:
-        return True
+    if function is None or node.target not in table.partial:
+        return function is None
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda item: item.meta["val"])
-    with detect_fake_mode((args, kwargs)) or nullcontext():
-        return function(*args, **kwargs) is NotImplemented
+    try:
+        with detect_fake_mode((args, kwargs)) or nullcontext():
+            return function(*args, **kwargs) is NotImplemented
+    except Exception:
+        # It has begun to take the call apart.
+        return False
 
 
 def _share_sizes(graph: Any) -> None:
@@ -135,5 +141,5 @@ def _share_sizes(graph: Any) -> None:
 def _run(module: Any) -> None:
     """Run a graph on fake tensors, as the passes that follow do: sizes and strides have to fit."""
     given = [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")]
-    with detect_fake_mode(given) or nullcontext(), enable_python_dispatcher():
+    with detect_fake_mode(given) or nullcontext():
         torch.fx.Interpreter(module).run(*given)

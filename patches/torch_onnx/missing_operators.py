@@ -45,7 +45,7 @@ def patch_decomposition_table(original: Callable[..., Any]) -> Callable[..., Any
         ours = {operator: made for operator, made in table().items() if operator not in onnx_registered_ops}
         found: dict[Any, Any] = original(onnx_registered_ops)
         corrected = {operator: _or_else(made, found.get(operator)) for operator, made in corrections().items()}
-        return ExporterTable({**ours, **found, **corrected}, onnx_registered_ops)
+        return ExporterTable({**ours, **found, **corrected}, onnx_registered_ops, corrected)
 
     return create_onnx_friendly_decomposition_table
 
