@@ -28,7 +28,7 @@ the exceptions in `matrix/zoo/rules.toml`, with random weights. It is exported b
 `export(model, inputs, folder)`, and compared with eager by the comparison that every export has: at shapes that the
 export did not see, and for a decoder over whole conversations, each element within 1e-3. Each type has a process of its
 own. A class of models that several auto classes list is run once, for the first task. The tables have what was run: of
-other tasks, such as classification of texts and bare models, some types alone. `nox -s zoo -- --list` says what is left.
+other tasks, such as classification of texts and bare models, some types alone; `nox -s zoo -- --list` says the rest.
 
 ```sh
 nox -s zoo                                        # what has no result yet, of a new release too
