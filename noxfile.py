@@ -49,8 +49,11 @@ _OF_RELEASE = ("contract", "late", "lock", "pytree", "select", "threads")
 _OF_TORCH = (
     "assumptions",
     "companion_files",
+    "content",
+    "executed",
     "expert_scan",
     "export",
+    "learned_mask",
     "made_up_calls",
     "programs",
     "serve",
