@@ -34,15 +34,6 @@ class Usage:
         """How often it was called."""
         return self.counts[_HITS]
 
-    @property
-    def live(self) -> bool:
-        """Whether it is in force."""
-        return bool(self.counts[_LIVE])
-
-    @live.setter
-    def live(self, value: bool) -> None:
-        self.counts[_LIVE] = int(value)
-
 
 @dataclass(eq=False, slots=True)
 class Patch:
@@ -250,14 +241,14 @@ class Engine:
         patch.users += 1
         journal.append(patch)
         if not patch.adopted:
-            patch.usage.live = True
+            patch.usage.counts[_LIVE] = True
 
     def _restore(self, patch: Patch) -> BaseException | None:
         stack = self._stacks.get(patch.slot.key, [])
         if patch not in stack:
             return None
         if not patch.adopted:
-            patch.usage.live = False
+            patch.usage.counts[_LIVE] = False
         above = stack[stack.index(patch) + 1 :]
         try:
             if above:

@@ -337,9 +337,14 @@ def _has_remainder(guard: Any) -> bool:
 
 def _orders_remainder(guard: Any) -> bool:
     """Say whether a guard compares a remainder, as what shares a length out does; checks ask whether it is 0."""
+    return _has_remainder(guard) and _is_order(guard)
+
+
+def _is_order(guard: Any) -> bool:
+    """Say whether a guard says which of two is larger."""
     import sympy
 
-    return _has_remainder(guard) and isinstance(guard, sympy.Rel) and not isinstance(guard, (sympy.Eq, sympy.Ne))
+    return isinstance(guard, sympy.Rel) and not isinstance(guard, (sympy.Eq, sympy.Ne))
 
 
 def _is_choice(guard: Any) -> bool:
@@ -347,13 +352,10 @@ def _is_choice(guard: Any) -> bool:
 
     Operators treat sizes 0 and 1 apart (empty tensors, broadcasting, strides), with the same outcome.
     """
-    import sympy
-
     if _has_remainder(guard):
         return True
     # One size alone is that of a shortcut.
-    is_order = isinstance(guard, sympy.Rel) and not isinstance(guard, (sympy.Eq, sympy.Ne))
-    return is_order and any(side.is_Integer and abs(side) > _common_factor(guard) for side in guard.args)
+    return _is_order(guard) and any(side.is_Integer and abs(side) > _common_factor(guard) for side in guard.args)
 
 
 def _common_factor(relation: Any) -> int:

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from ._running import along
+
 _NONE, _MEAN = 0, 1
 """Ways of a reduction, beside the sum."""
 
@@ -36,8 +38,7 @@ def _cross_entropy(
         return NotImplemented
     axis = min(x.dim() - 1, 1)
     classes, likelihood = x.shape[axis], torch.log_softmax(x, axis)
-    shape = [-1 if at == axis else 1 for at in range(x.dim())]
-    weighed = likelihood if weight is None else likelihood * weight.reshape(shape)
+    weighed = likelihood if weight is None else likelihood * along(weight, x, axis)
     if target.is_floating_point():
         loss = -(weighed * (target * (1 - label_smoothing) + label_smoothing / classes)).sum(axis)
         return _reduced(loss, torch.ones_like(loss), reduction)

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from ._running import along
+
 
 def table() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator that ONNX lacks."""
@@ -46,9 +48,7 @@ def _scatter(x: Any, dim: int, index: Any, source: Any, *, reduce: str) -> Any:
 
 def _index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return `x`, with whole slices put together at the places that an index names along one axis."""
-    shape = [1] * x.dim()
-    shape[dim] = -1
-    places = index.view(shape).expand(source.shape)
+    places = along(index, x, dim).expand(source.shape)
     return torch.scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
 
 

@@ -46,7 +46,7 @@ def _running(x: Any, dim: int, is_better: Callable[[Any, Any], Any]) -> tuple[An
     if not x.dim():
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     places = torch.arange(x.shape[dim], device=x.device)
-    best, index = x, _along(places, x, dim).expand(x.shape)
+    best, index = x, along(places, x, dim).expand(x.shape)
     for step in range(steps(x.shape[dim])):
         before = (places - (1 << step)).clamp(min=0)
         earlier = best.index_select(dim, before)
@@ -84,11 +84,11 @@ def _combined(x: Any, dim: int, combine: Callable[[Any, Any], Any]) -> Any:
     for step in range(steps(x.shape[dim])):
         before = places - (1 << step)
         earlier = x.index_select(dim, before.clamp(min=0))
-        x = torch.where(_along(before, x, dim) >= 0, combine(x, earlier), x)
+        x = torch.where(along(before, x, dim) >= 0, combine(x, earlier), x)
     return x
 
 
-def _along(places: Any, x: Any, dim: int) -> Any:
+def along(places: Any, x: Any, dim: int) -> Any:
     """Return `(length,)` as a tensor that broadcasts along an axis of another."""
     shape = [1] * x.dim()
     shape[dim] = -1

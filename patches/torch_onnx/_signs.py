@@ -18,7 +18,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         aten.heaviside.default: _heaviside,
         aten.sgn.default: _sign,
         aten.sign.default: _sign,
-        aten.signbit.default: _signbit,
+        aten.signbit.default: signbit,
     }
 
 
@@ -34,7 +34,7 @@ def _heaviside(x: Any, values: Any) -> Any:
     return torch.where(x == 0, values, (x > 0).to(x.dtype))
 
 
-def _signbit(x: Any) -> Any:
+def signbit(x: Any) -> Any:
     """Return where a number is below 0, or is -0.0, which a comparison does not see."""
     return (x < 0) | (1 / x < 0) if x.is_floating_point() else x < 0
 
@@ -46,7 +46,7 @@ def _copysign(x: Any, y: Any) -> Any:
     size = x.to(dtype).abs()
     if not isinstance(y, torch.Tensor):
         return -size if math.copysign(1, y) < 0 else size
-    return torch.where(_signbit(y), -size, size)
+    return torch.where(signbit(y), -size, size)
 
 
 def _fmax(x: Any, y: Any) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from ._signs import signbit
+
 _FEW_ROWS = 25
 """Rows up to which torch takes the differences themselves; of more it takes products, and so does this."""
 
@@ -80,8 +82,7 @@ def _xlogy(x: Any, y: Any) -> Any:
 
 def _atan2(y: Any, x: Any) -> Any:
     """Return the angle of each point; that of `(-1, 0)` is pi, and of `(-1, -0.0)` it is -pi."""
-    # A zero has a sign, which a comparison does not see.
-    is_left, is_below = ((part < 0) | (1 / part < 0) for part in (x, y))
+    is_left, is_below = signbit(x), signbit(y)
     # The quotient of two that are infinite is no number.
     ratio = torch.where(x.abs() == y.abs(), torch.where(is_left ^ is_below, -1.0, 1.0), y / x)
     angle = torch.atan(ratio).masked_fill((x == 0) & (y == 0), 0.0)
