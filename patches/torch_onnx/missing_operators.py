@@ -38,13 +38,14 @@ from exportcompat.registry import PatchingSpec
 
 def patch_decomposition_table(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `create_onnx_friendly_decomposition_table`, made to know the operators that ONNX lacks."""
+    from ._exporter_table import ExporterTable
     from ._taken_apart import corrections, table
 
     def create_onnx_friendly_decomposition_table(onnx_registered_ops: Any) -> dict[Any, Any]:
         ours = {operator: made for operator, made in table().items() if operator not in onnx_registered_ops}
         found: dict[Any, Any] = original(onnx_registered_ops)
         corrected = {operator: _or_else(made, found.get(operator)) for operator, made in corrections().items()}
-        return {**ours, **found, **corrected}
+        return ExporterTable({**ours, **found, **corrected}, onnx_registered_ops, corrected)
 
     return create_onnx_friendly_decomposition_table
 

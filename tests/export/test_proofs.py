@@ -17,6 +17,7 @@ PROOFS = own_proofs()
 
 SHOWN = {
     ("torch-onnx-multiple-outputs", "*"): "tests/test_matcher.py",
+    ("torch-onnx-repeated-trace", "*"): "tests/export/test_repeated_trace.py",
     ("doge-mask", "*"): "tests/export/test_eager_decoder.py",
     ("git-mask-length", "transformers<5.0"): "tests/export/test_assumptions.py",
 }

@@ -1,0 +1,145 @@
+"""A program that the exporter has functions for, made without tracing the whole of it once more."""
+
+import copy
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from operator import getitem
+from typing import Any
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._export.utils import _is_cia_op, _is_preservable_cia_op
+from torch._guards import detect_fake_mode
+from torch.export.exported_program import (
+    _override_composite_implicit_decomp,
+    _split_decomp_table_to_cia_and_python_decomp,
+)
+
+from ._exporter_table import ExporterTable
+from ._node_trace import NotTracedError, write_traced
+from ._same_nodes import writer_of
+
+_Write = Callable[[Any, Any], Any]
+
+_aten = torch.ops.aten
+_KEPT = {
+    _aten._assert_scalar.default,
+    _aten._assert_tensor_metadata.default,
+    _aten.sym_constrain_range_for_size.default,
+    _aten.sym_size.int,
+    getitem,
+}
+"""Sizes, results among several, and assertions, which the exporter removes afterwards."""
+
+
+def rewritten(program: Any, table: ExporterTable) -> Any:
+    """Return a program without what the exporter has no function for; None where the whole has to be traced for that.
+
+    Args:
+        program: an `ExportedProgram`, which stays as it is.
+        table: what the exporter takes apart.
+    """
+    signature, nodes = program.graph_signature, program.graph.nodes
+    is_plain = not signature.buffers_to_mutate and not signature.user_inputs_to_mutate
+    if not is_plain or not all(_can_stay(node) for node in nodes):
+        return None
+    try:
+        module = _copied(program.graph_module)
+        composites, others = _split_decomp_table_to_cia_and_python_decomp(dict(table))
+        # Without it a size may become a number.
+        with enable_python_dispatcher():
+            # An operator that is made of others would be taken apart as in eager mode otherwise.
+            with _override_composite_implicit_decomp(composites):
+                for node in list(module.graph.nodes):
+                    if write := _write(node, table, others):
+                        write(module.graph, node)
+            _share_sizes(module.graph)
+            module.graph.eliminate_dead_code()
+            module.recompile()
+            _run(module)
+        return program._update(module, copy.deepcopy(signature))
+    except Exception:
+        # Tracing has the words for what cannot be taken apart, and knows more ways.
+        return None
+
+
+def _copied(module: Any) -> Any:
+    """Return a copy of a graph whose nodes have the names that they have, by which the program knows them."""
+    made = copy.deepcopy(module)
+    for node, copied in zip(module.graph.nodes, made.graph.nodes, strict=True):
+        # A copy of `input`, which is a name of Python, would be called otherwise.
+        copied.name = node.name
+    return made
+
+
+def _can_stay(node: Any) -> bool:
+    """Say whether a node is one of a graph without branches and loops, and changes no tensor."""
+    if node.op != "call_function":
+        return node.op in ("placeholder", "output")
+    if isinstance(node.target, torch._ops.OpOverload):
+        is_ours = node.target.namespace == "aten"
+        return is_ours and (node.target in _KEPT or not node.target._schema.is_mutable)
+    return not isinstance(node.target, torch._ops.OperatorBase)
+
+
+def _write(node: Any, table: ExporterTable, others: Any) -> _Write | None:
+    """Return what writes a node, or None where it is right as it is.
+
+    Args:
+        node: the node.
+        table: what the exporter takes apart.
+        others: the part of it for operators that are not made of others.
+
+    Raises:
+        NotTracedError: the exporter has no function for it, and nothing takes it apart.
+    """
+    if node.op != "call_function" or node.target in _KEPT:
+        return None
+    if not isinstance(node.target, torch._ops.OpOverload):
+        if node.target not in table.functions:
+            raise NotTracedError(f"{node.target} has no function")
+        return None
+    if _is_left_whole(node, table):
+        if node.target not in table.functions:
+            raise NotTracedError(f"{node.target} has no function")
+        return None
+    return writer_of(node) or partial(_write_apart, table=table, others=others)
+
+
+def _write_apart(graph: Any, node: Any, table: ExporterTable, others: Any) -> None:
+    if any(_write(item, table, others) for item in write_traced(graph, node, others)):
+        raise NotTracedError(f"{node.target} is not taken apart as far as the exporter wants it")
+
+
+def _is_left_whole(node: Any, table: ExporterTable) -> bool:
+    """Say whether tracing leaves a call as it is: not made of others, and not one that the table takes apart."""
+    if _is_cia_op(node.target) and not _is_preservable_cia_op(node.target):
+        return False
+    function = table.get(node.target)
+    if function is None or node.target not in table.partial:
+        return function is None
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda item: item.meta["val"])
+    try:
+        with detect_fake_mode((args, kwargs)) or nullcontext():
+            return function(*args, **kwargs) is NotImplemented
+    except Exception:
+        # It has begun to take the call apart.
+        return False
+
+
+def _share_sizes(graph: Any) -> None:
+    """Compute each size once, where it is known first, as tracing does."""
+    known: dict[Any, Any] = {}
+    for node in graph.nodes:
+        if isinstance(node.meta.get("val"), torch.SymInt):
+            first = known.setdefault(node.meta["val"].node.expr, node)
+            if first is not node and node.op == "call_function" and not any(user.op == "output" for user in node.users):
+                node.replace_all_uses_with(first)
+
+
+def _run(module: Any) -> None:
+    """Run a graph on fake tensors, as the passes that follow do: sizes and strides have to fit."""
+    given = [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")]
+    with detect_fake_mode(given) or nullcontext():
+        torch.fx.Interpreter(module).run(*given)

@@ -1,0 +1,42 @@
+"""The exporter traces a whole program once more, where nothing in it has to be taken apart.
+
+Symptom: a third of the time of an export goes into the decomposition, which for most decoders and encoders ends with
+the nodes that it has begun with.
+Cause: `run_decompositions` traces the program anew, twice, whatever is in it.
+What is done: where no tensor is changed in place and there is no branch or loop, the nodes that are taken apart are
+traced one by one, and the others stay. Casts, `reshape`, `contiguous` and dropout are written as tracing writes them.
+All other programs are traced as before, and so are those that somebody decomposes by another table.
+The table of the exporter is known by its class, which `torch-onnx-missing-operators` gives it.
+Can go: when torch looks whether there is something to do.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.registry import PatchingSpec
+
+
+def patch_run_decompositions(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the decompositions from tracing a program of which they would change names alone."""
+    from ._exporter_table import ExporterTable
+    from ._rewritten_program import rewritten
+
+    def run_decompositions(self: Any, decomp_table: Any = None, *args: Any, **kwargs: Any) -> Any:
+        found = rewritten(self, decomp_table) if isinstance(decomp_table, ExporterTable) else None
+        return original(self, decomp_table, *args, **kwargs) if found is None else found
+
+    return run_decompositions
+
+
+SPECS = (
+    PatchingSpec(
+        id="torch-onnx-repeated-trace",
+        targets=("torch.export.exported_program:ExportedProgram.run_decompositions",),
+        replacement=f"{__name__}:patch_run_decompositions",
+        requires=("torch>=2.13",),
+        reason="The exporter traces each program once more: a third of an export, though nothing comes of it.",
+        upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_fx_passes.py",),
+        proofs=(),
+        kind="wrap",
+    ),
+)

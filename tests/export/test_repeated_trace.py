@@ -1,0 +1,130 @@
+"""The exporter traces a program once more where something has to be taken apart, and only there."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim, exported_program
+
+from exportcompat import apply_patches, plan
+
+onnxruntime = pytest.importorskip("onnxruntime")
+_SPEC = "torch-onnx-repeated-trace"
+
+
+class Renamed(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """Has the nodes that get other names: casts, views, copies, a dropout, a logical and."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = torch.nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return views of `x`, `(batch, sequence, 6)`, where `mask`, `(batch, sequence)`, is true."""
+        batch, sequence, _ = x.shape
+        heads = x.to(torch.float64).to(torch.float32).reshape(batch, sequence, 2, 3).transpose(1, 2).contiguous()
+        kept = (mask & (x.sum(-1) > 0)).to(x.device)
+        same = self.dropout(heads).reshape(batch, 2, sequence, 3)
+        return (
+            same.flatten(1, 2) * 2,
+            kept,
+            heads.transpose(1, 2).reshape(batch, sequence, 6).to(x.dtype),
+            x.flatten(-2),
+        )
+
+
+class Changed(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """Adds in place."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return `x`, `(batch, sequence, 6)`, one more where `mask` is true."""
+        return x.clone().add_(1).masked_fill_(~mask.unsqueeze(-1), 0).reshape(-1)
+
+
+def _inputs(batch: int, sequence: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(batch + sequence)
+    x = torch.randn(batch, sequence, 6, generator=generator)
+    return x, torch.rand(batch, sequence, generator=generator) > 0.5
+
+
+def _export(model: torch.nn.Module, path: Path, exclude: tuple[str, ...] = ()) -> Any:
+    axes = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    with apply_patches(exclude=exclude) as report:
+        torch.onnx.export(
+            model.eval(), _inputs(2, 5), str(path), dynamic_shapes=(axes, axes), dynamo=True, verbose=False
+        )
+    return report
+
+
+def _is_traced_again(monkeypatch: pytest.MonkeyPatch, export: Callable[[], Any]) -> bool:
+    calls, original = [], exported_program._decompose_exported_program
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        return original(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exported_program, "_decompose_exported_program", counted)
+        export()
+    return bool(calls)
+
+
+@pytest.mark.parametrize(("kind", "is_traced"), [(Renamed, False), (Changed, True)])
+def test_traced_again_where_needed(
+    kind: type[torch.nn.Module], is_traced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if _SPEC not in _export(kind(), tmp_path / "model.onnx").applied:
+        pytest.skip("this torch traces each program once more: the spec is for torch from 2.13 on")
+    path = tmp_path / "again.onnx"
+    assert _is_traced_again(monkeypatch, lambda: _export(kind(), path)) == is_traced
+    assert _is_traced_again(monkeypatch, lambda: _export(kind(), path, (_SPEC,)))
+
+
+@pytest.mark.parametrize("kind", [Renamed, Changed])
+@pytest.mark.parametrize("shape", [(2, 5), (1, 1), (3, 7), (0, 4), (2, 0)])
+def test_like_eager(kind: type[torch.nn.Module], shape: tuple[int, int], tmp_path: Path) -> None:
+    model, path = kind().eval(), tmp_path / "model.onnx"
+    _export(model, path)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    inputs = _inputs(*shape)
+    feeds = {item.name: tensor.numpy() for item, tensor in zip(session.get_inputs(), inputs, strict=True)}
+    wanted = model(*inputs)
+    found = session.run(None, feeds)
+    for left, right in zip(found, wanted if isinstance(wanted, tuple) else [wanted], strict=True):
+        torch.testing.assert_close(torch.from_numpy(left), right)
+
+
+def test_decomposed_by_another_table() -> None:
+    program = torch.export.export(Renamed().eval(), _inputs(2, 5), strict=False)
+    plain = str(program.run_decompositions({}).graph)
+    with apply_patches():
+        assert str(program.run_decompositions({}).graph) == plain
+
+
+class Input(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """Has an argument that is called like a function of Python."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 (models have such names)
+        """Return `input` in another shape."""
+        return input.reshape(-1).to(torch.float64)
+
+
+def test_a_name_of_python_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def export() -> None:
+        with apply_patches():
+            torch.onnx.export(Input(), (torch.ones(2, 3),), str(tmp_path / "model.onnx"), dynamo=True, verbose=False)
+
+    is_ours = any(item.spec.id == _SPEC and item.applies for item in plan())
+    assert _is_traced_again(monkeypatch, export) != is_ours
+    (name,) = [item.name for item in onnxruntime.InferenceSession(str(tmp_path / "model.onnx")).get_inputs()]
+    assert name == "input"
+
+
+def test_program_stays_as_it_is(tmp_path: Path) -> None:
+    program = torch.export.export(Renamed().eval(), _inputs(2, 5), strict=False)
+    before = str(program.graph)
+    with apply_patches():
+        torch.onnx.export(program, (), str(tmp_path / "model.onnx"), dynamo=True, verbose=False)
+    assert str(program.graph) == before
