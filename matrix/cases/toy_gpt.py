@@ -23,7 +23,13 @@ CASES = (
         telling=True,
     ),
     _variant("stateful", "that stores a tensor"),
-    _variant("buffered", "with a buffer that is a parameter"),
+    Case(
+        "buffered_gpt",
+        "tiny GPT with a buffer that is a parameter",
+        call(f"{_MODELS}:make_tiny_gpt", "buffered"),
+        # It is put back twice where the whole program is traced once more.
+        exclude=("torch-onnx-repeated-trace",),
+    ),
     _variant("open", "that takes its cache through **kwargs"),
     _variant("squeezed", "that squeezes an axis that is not 1"),
     _variant("steadied", "that adds a small number"),
