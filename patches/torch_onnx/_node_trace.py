@@ -1,9 +1,12 @@
-"""One node of a captured program, taken apart by tracing it alone."""
+"""Nodes of a captured program, taken apart by tracing them alone."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._functorch._aot_autograd.functional_utils import has_data_mutation
 from torch._guards import detect_fake_mode
+from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
@@ -12,70 +15,98 @@ from ._same_nodes import put_in_place
 
 
 class NotTracedError(Exception):
-    """A node cannot be taken apart by itself."""
+    """Nodes cannot be taken apart by themselves."""
 
 
-def write_traced(graph: Any, node: Any, table: Any) -> list[Any]:
-    """Put in the place of a node what tracing makes of it.
+def write_traced(graph: Any, nodes: Sequence[Any], table: Any) -> list[Any]:
+    """Put in the place of nodes what tracing makes of them: no tensor is changed, and what the table has is taken apart.
 
     Args:
-        graph: its graph.
-        node: a call of an operator.
+        graph: their graph.
+        nodes: calls of operators, in their order: what stands between the first and the last of them needs none of them.
         table: functions that take operators apart.
 
     Returns:
         The nodes that were added.
 
     Raises:
-        NotTracedError: it has constants, or numbers among its results.
+        NotTracedError: they have constants, numbers among what is used elsewhere, or change what was there before.
     """
-    leaves, structure = pytree.tree_flatten((node.args, node.kwargs))
-    places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.fx.Node)]
-    traced = _traced(node, leaves, structure, places, table).graph
-    known = dict(zip(traced.find_nodes(op="placeholder"), (leaves[at] for at in places), strict=True))
+    given, results = _given(nodes), _results(nodes)
+    traced = _traced(nodes, given, results, table).graph
+    known = dict(zip(traced.find_nodes(op="placeholder"), given, strict=True))
     added = []
-    with graph.inserting_before(node):
+    with graph.inserting_before(nodes[0]):
         for item in traced.nodes:
             if item.op == "call_function":
                 known[item] = graph.node_copy(item, known.__getitem__)
-                known[item].meta = {**node.meta, "val": item.meta["val"]}
+                known[item].meta = {**nodes[0].meta, **item.meta}
                 added.append(known[item])
             elif item.op not in ("placeholder", "output"):
-                raise NotTracedError(f"{node.target} has a constant")
-    _put_results(node, torch.fx.map_arg(traced.output_node().args[0], known.__getitem__))
+                raise NotTracedError(f"{nodes[0].target} has a constant")
+    for node, value in zip(results, traced.output_node().args[0], strict=True):
+        if not isinstance(value, torch.fx.Node):
+            raise NotTracedError(f"{node.target} gives {value!r}")
+        put_in_place(node, known[value])
     return added
 
 
-def _traced(node: Any, leaves: list[Any], structure: Any, places: list[int], table: Any) -> Any:
-    values = [leaves[at].meta["val"] for at in places]
+def _given(nodes: Sequence[Any]) -> list[Any]:
+    inside = set(nodes)
+    return list(dict.fromkeys(item for node in nodes for item in node.all_input_nodes if item not in inside))
 
-    def call(*given: Any) -> Any:
-        found = dict(zip(places, given, strict=True))
-        args, kwargs = pytree.tree_unflatten([found.get(at, leaf) for at, leaf in enumerate(leaves)], structure)
-        return node.target(*args, **kwargs)
 
-    fake_mode = detect_fake_mode(values)
+def _results(nodes: Sequence[Any]) -> list[Any]:
+    inside = set(nodes)
+    return [node for node in nodes if any(user not in inside for user in node.users)]
+
+
+def _traced(nodes: Sequence[Any], given: Sequence[Any], results: Sequence[Any], table: Any) -> Any:
+    values = [node.meta["val"] for node in given]
+    fake_mode = detect_fake_mode([*values, *(node.meta["val"] for node in results)])
     if fake_mode is None:
-        raise NotTracedError(f"{node.target} has no tensor")
-    # What is decided about sizes meanwhile is said to be of the line that the node comes from.
-    with fake_mode, traceback.preserve_node_meta(), traceback.set_current_meta(node):
-        made = make_fx(call, decomposition_table=table)(*values)
+        raise NotTracedError(f"{nodes[0].target} has no tensor")
+
+    def call(*items: Any) -> list[Any]:
+        known = dict(zip(given, items, strict=True))
+        for node in nodes:
+            args, kwargs = torch.fx.map_arg((node.args, node.kwargs), known.__getitem__)
+            # What is decided about sizes meanwhile is said to be of the line that the node comes from.
+            with traceback.set_current_meta(node):
+                known[node] = node.target(*args, **kwargs)
+        return [known[node] for node in results]
+
+    is_changed = any(is_mutable(node) for node in nodes)
+    with fake_mode, traceback.preserve_node_meta():
+        made = make_fx(_functional(call) if is_changed else call, decomposition_table=table)(*values)
     made.graph.eliminate_dead_code()
     return made
 
 
-def _put_results(node: Any, found: Any) -> None:
-    if isinstance(found, torch.fx.Node):
-        put_in_place(node, found)
-        return
-    users = list(node.users)
-    # The users of several results are those that pick one.
-    if not isinstance(found, (list, tuple)) or any(
-        user.op != "call_function" or user.args[0] is not node for user in users
-    ):
-        raise NotTracedError(f"{node.target} gives {found!r}")
-    for user in users:
-        result = found[user.args[1]]
-        if not isinstance(result, torch.fx.Node):
-            raise NotTracedError(f"{node.target} gives {result!r}")
-        put_in_place(user, result)
+def is_mutable(node: Any) -> bool:
+    """Say whether a call changes a tensor."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _functional(function: Any) -> Any:
+    """Return a function of the same values that changes no tensor.
+
+    Raises:
+        NotTracedError: it would change what it is given.
+    """
+
+    def call(*items: Any) -> Any:
+        shut = torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize))
+        with shut, FunctionalTensorMode(export=True):
+            wrapped = pytree.tree_map_only(torch.Tensor, FunctionalTensor.to_functional, items)
+            found = pytree.tree_map_only(FunctionalTensor, _plain, function(*wrapped))
+            if any(isinstance(item, torch.Tensor) and has_data_mutation(item) for item in wrapped):
+                raise NotTracedError("what was there before is changed")
+            return found
+
+    return call
+
+
+def _plain(value: Any) -> Any:
+    torch._sync(value)
+    return torch._from_functional_tensor(value.elem)

@@ -1,7 +1,7 @@
 """A program that the exporter has functions for, made without tracing the whole of it once more."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from operator import getitem
@@ -16,7 +16,9 @@ from torch.export.exported_program import (
     _split_decomp_table_to_cia_and_python_decomp,
 )
 
+from ._changed_tensors import changing_spans
 from ._exporter_table import ExporterTable
+from ._nested_graphs import graphs, has_body, write_flat
 from ._node_trace import NotTracedError, write_traced
 from ._same_nodes import writer_of
 
@@ -24,6 +26,8 @@ _Write = Callable[[Any, Any], Any]
 
 _aten = torch.ops.aten
 _KEPT = {
+    _aten._assert_async.default,
+    _aten._assert_async.msg,
     _aten._assert_scalar.default,
     _aten._assert_tensor_metadata.default,
     _aten.sym_constrain_range_for_size.default,
@@ -40,28 +44,41 @@ def rewritten(program: Any, table: ExporterTable) -> Any:
         program: an `ExportedProgram`, which stays as it is.
         table: what the exporter takes apart.
     """
-    signature, nodes = program.graph_signature, program.graph.nodes
-    is_plain = not signature.buffers_to_mutate and not signature.user_inputs_to_mutate
-    if not is_plain or not all(_can_stay(node) for node in nodes):
+    signature = program.graph_signature
+    if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         return None
     try:
+        for inner in graphs(program.graph_module):
+            if not all(map(_can_stay, inner.graph.nodes)):
+                return None
+            # What it cannot take is found before any work is done.
+            changing_spans(inner.graph)
         module = _copied(program.graph_module)
         composites, others = _split_decomp_table_to_cia_and_python_decomp(dict(table))
         # Without it a size may become a number.
         with enable_python_dispatcher():
             # An operator that is made of others would be taken apart as in eager mode otherwise.
             with _override_composite_implicit_decomp(composites):
-                for node in list(module.graph.nodes):
-                    if write := _write(node, table, others):
-                        write(module.graph, node)
-            _share_sizes(module.graph)
-            module.graph.eliminate_dead_code()
-            module.recompile()
+                for inner in graphs(module):
+                    _write_graph(inner, table, others)
             _run(module)
         return program._update(module, copy.deepcopy(signature))
     except Exception:
         # Tracing has the words for what cannot be taken apart, and knows more ways.
         return None
+
+
+def _write_graph(module: Any, table: ExporterTable, others: Any) -> None:
+    write_flat(module)
+    module.graph.eliminate_dead_code()
+    for span in changing_spans(module.graph):
+        _write_apart(module.graph, span, table, others)
+    for node in list(module.graph.nodes):
+        if write := _write(node, table, others):
+            write(module.graph, node)
+    _share_sizes(module.graph)
+    module.graph.eliminate_dead_code()
+    module.recompile()
 
 
 def _copied(module: Any) -> Any:
@@ -74,12 +91,11 @@ def _copied(module: Any) -> Any:
 
 
 def _can_stay(node: Any) -> bool:
-    """Say whether a node is one of a graph without branches and loops, and changes no tensor."""
-    if node.op != "call_function":
-        return node.op in ("placeholder", "output")
+    """Say whether a node is of a kind that can be looked at by itself."""
+    if has_body(node) or node.op != "call_function":
+        return has_body(node) or node.op in ("placeholder", "output")
     if isinstance(node.target, torch._ops.OpOverload):
-        is_ours = node.target.namespace == "aten"
-        return is_ours and (node.target in _KEPT or not node.target._schema.is_mutable)
+        return bool(node.target.namespace == "aten")
     return not isinstance(node.target, torch._ops.OperatorBase)
 
 
@@ -104,12 +120,21 @@ def _write(node: Any, table: ExporterTable, others: Any) -> _Write | None:
         if node.target not in table.functions:
             raise NotTracedError(f"{node.target} has no function")
         return None
-    return writer_of(node) or partial(_write_apart, table=table, others=others)
+    return writer_of(node) or partial(_write_one_apart, table=table, others=others)
 
 
-def _write_apart(graph: Any, node: Any, table: ExporterTable, others: Any) -> None:
-    if any(_write(item, table, others) for item in write_traced(graph, node, others)):
-        raise NotTracedError(f"{node.target} is not taken apart as far as the exporter wants it")
+def _write_one_apart(graph: Any, node: Any, table: ExporterTable, others: Any) -> None:
+    picks = [user for user in node.users if user.target is getitem]
+    _write_apart(graph, [node, *picks], table, others)
+
+
+def _write_apart(graph: Any, nodes: Sequence[Any], table: ExporterTable, others: Any) -> None:
+    if any(_write(item, table, others) for item in write_traced(graph, nodes, others)):
+        raise NotTracedError(f"{nodes[0].target} is not taken apart as far as the exporter wants it")
+    for node in reversed(nodes):
+        # What changes a tensor is kept by the removal of what nobody uses.
+        if not node.users:
+            graph.erase_node(node)
 
 
 def _is_left_whole(node: Any, table: ExporterTable) -> bool:

@@ -36,11 +36,53 @@ class Renamed(torch.nn.Module):  # type: ignore[misc,unused-ignore]
 
 
 class Changed(torch.nn.Module):  # type: ignore[misc,unused-ignore]
-    """Adds in place."""
+    """Changes tensors in place: parts, views that were made before, results of which one is changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = torch.nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return `x`, `(batch, sequence, 6)`, changed where `mask` is true."""
+        whole = x.clone()
+        tail = whole[..., 2:]
+        whole[..., 0] = 7
+        tail.add_(1).masked_fill_(~mask.unsqueeze(-1), 0)
+        left, right = (x * 2).chunk(2, -1)
+        left.mul_(right)
+        same = self.dropout(x + 1)
+        same /= 3
+        grown = torch.zeros_like(x)
+        for at in range(3):
+            grown[..., at] = whole[..., at] * (at + 1)
+        return whole, tail * 2, left, right.reshape(-1), same, grown, (x + 0).flatten().sub_(1)
+
+
+class Choosing(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """Has a branch that depends on data, and no gradients in a part."""
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return `x`, `(batch, sequence, 6)`, one more where `mask` is true."""
-        return x.clone().add_(1).masked_fill_(~mask.unsqueeze(-1), 0).reshape(-1)
+        """Return a sum for `x`, `(batch, sequence, 6)`, which depends on whether all of `mask` is true."""
+
+        def scaled(value: torch.Tensor) -> torch.Tensor:
+            made = value.to(torch.float64).reshape(value.shape).to(torch.float32)
+            return made * 3
+
+        def kept(value: torch.Tensor) -> torch.Tensor:
+            return value.clone()
+
+        with torch.no_grad():
+            x = (x * 2).to(torch.float64).to(torch.float32).contiguous()
+        return torch.cond(mask.all(), scaled, kept, (x,)).to(torch.float64) + 1
+
+
+class Writing(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """Changes what it is given."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return twice `x`, `(batch, sequence, 6)`, after it has become another one."""
+        x.copy_(torch.where(mask.unsqueeze(-1), x, 0))
+        return x * 2
 
 
 def _inputs(batch: int, sequence: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -71,7 +113,9 @@ def _is_traced_again(monkeypatch: pytest.MonkeyPatch, export: Callable[[], Any])
     return bool(calls)
 
 
-@pytest.mark.parametrize(("kind", "is_traced"), [(Renamed, False), (Changed, True)])
+@pytest.mark.parametrize(
+    ("kind", "is_traced"), [(Renamed, False), (Changed, False), (Choosing, False), (Writing, True)]
+)
 def test_traced_again_where_needed(
     kind: type[torch.nn.Module], is_traced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +126,7 @@ def test_traced_again_where_needed(
     assert _is_traced_again(monkeypatch, lambda: _export(kind(), path, (_SPEC,)))
 
 
-@pytest.mark.parametrize("kind", [Renamed, Changed])
+@pytest.mark.parametrize("kind", [Renamed, Changed, Choosing, Writing])
 @pytest.mark.parametrize("shape", [(2, 5), (1, 1), (3, 7), (0, 4), (2, 0)])
 def test_like_eager(kind: type[torch.nn.Module], shape: tuple[int, int], tmp_path: Path) -> None:
     model, path = kind().eval(), tmp_path / "model.onnx"
@@ -90,8 +134,8 @@ def test_like_eager(kind: type[torch.nn.Module], shape: tuple[int, int], tmp_pat
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     inputs = _inputs(*shape)
     feeds = {item.name: tensor.numpy() for item, tensor in zip(session.get_inputs(), inputs, strict=True)}
-    wanted = model(*inputs)
     found = session.run(None, feeds)
+    wanted = model(*inputs)
     for left, right in zip(found, wanted if isinstance(wanted, tuple) else [wanted], strict=True):
         torch.testing.assert_close(torch.from_numpy(left), right)
 
