@@ -19,11 +19,11 @@ class NotTracedError(Exception):
 
 
 def write_traced(graph: Any, nodes: Sequence[Any], table: Any) -> list[Any]:
-    """Put in the place of nodes what tracing makes of them: no tensor is changed, and what the table has is taken apart.
+    """Put in the place of nodes what tracing makes of them: nothing is changed, what the table has is taken apart.
 
     Args:
         graph: their graph.
-        nodes: calls of operators, in their order: what stands between the first and the last of them needs none of them.
+        nodes: calls of operators, in their order. They need nothing that comes after the first of them.
         table: functions that take operators apart.
 
     Returns:

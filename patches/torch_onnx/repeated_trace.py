@@ -3,9 +3,10 @@
 Symptom: a third of the time of an export goes into the decomposition, which for most decoders and encoders ends with
 the nodes that it has begun with.
 Cause: `run_decompositions` traces the program anew, twice, whatever is in it.
-What is done: where no tensor is changed in place and there is no branch or loop, the nodes that are taken apart are
-traced one by one, and the others stay. Casts, `reshape`, `contiguous` and dropout are written as tracing writes them.
-All other programs are traced as before, and so are those that somebody decomposes by another table.
+What is done: nodes that are taken apart are traced one by one, and the others stay, in the bodies of branches and loops
+too. What is between the first and the last change of a tensor is traced at once, as something that changes nothing.
+Casts, `reshape`, `contiguous` and dropout are written as tracing writes them.
+Where an input or a buffer is changed, all is traced as before, and so is what somebody decomposes by another table.
 The table of the exporter is known by its class, which `torch-onnx-missing-operators` gives it.
 Can go: when torch looks whether there is something to do.
 """
