@@ -34,6 +34,7 @@ def write_traced(graph: Any, nodes: Sequence[Any], table: Any) -> list[Any]:
     """
     given, results = _given(nodes), _results(nodes)
     traced = _traced(nodes, given, results, table).graph
+    traced.eliminate_dead_code()
     known = dict(zip(traced.find_nodes(op="placeholder"), given, strict=True))
     added = []
     with graph.inserting_before(nodes[0]):
@@ -76,11 +77,13 @@ def _traced(nodes: Sequence[Any], given: Sequence[Any], results: Sequence[Any], 
                 known[node] = node.target(*args, **kwargs)
         return [known[node] for node in results]
 
-    is_changed = any(is_mutable(node) for node in nodes)
     with fake_mode, traceback.preserve_node_meta():
-        made = make_fx(_functional(call) if is_changed else call, decomposition_table=table)(*values)
-    made.graph.eliminate_dead_code()
-    return made
+        if any(map(is_mutable, nodes)):
+            return make_fx(_functional(call), decomposition_table=table)(*values)
+        made = make_fx(call, decomposition_table=table)(*values)
+        # Pooling is made of others that change what they make.
+        is_changed = any(map(is_mutable, made.graph.nodes))
+        return make_fx(_functional(call), decomposition_table=table)(*values) if is_changed else made
 
 
 def is_mutable(node: Any) -> bool:
