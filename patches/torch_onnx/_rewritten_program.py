@@ -129,8 +129,12 @@ def _write_one_apart(graph: Any, node: Any, table: ExporterTable, others: Any) -
 
 
 def _write_apart(graph: Any, nodes: Sequence[Any], table: ExporterTable, others: Any) -> None:
-    if any(_write(item, table, others) for item in write_traced(graph, nodes, others)):
-        raise NotTracedError(f"{nodes[0].target} is not taken apart as far as the exporter wants it")
+    targets = {node.target for node in nodes}
+    for item in write_traced(graph, nodes, others):
+        if write := _write(item, table, others):
+            if item.target in targets:
+                raise NotTracedError(f"{item.target} is not taken apart as the exporter wants it")
+            write(graph, item)
     for node in reversed(nodes):
         # What changes a tensor is kept by the removal of what nobody uses.
         if not node.users:
