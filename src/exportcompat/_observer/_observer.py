@@ -29,6 +29,7 @@ from ._growing_cache import dynamic_cache
 from ._in_float32 import in_float32
 from ._inner_model import inner_model
 from ._named_cache import named_cache
+from ._output_types import compare_types
 from ._own_positions import has_own_positions
 from ._passed_on import without_passed_on
 from ._progress import Tell, telling
@@ -352,11 +353,13 @@ class InputObserver:
             if (windows := windows_of(file.metadata)) != self._windows:
                 seen = self._within(windows)
                 observed = seen._observed(self._batch)
-            wide = seen._in_float32() if file.half else None
+            types, wide = compare_types(observed, file), seen._in_float32() if file.half else None
             if wide is None:
-                return replay(observed, file, tolerance, names or {}, tell, contract)
-            half = HalfPrecisionFile(file)
-            return replay(wide._observed(self._batch), half, tolerance, names or {}, tell, contract)
+                made = replay(observed, file, tolerance, names or {}, tell, contract)
+            else:
+                half = HalfPrecisionFile(file)
+                made = replay(wide._observed(self._batch), half, tolerance, names or {}, tell, contract)
+        return Discrepancies([*types, *made], [*types.notes, *made.notes])
 
     def _within(self, windows: Mapping[str, int]) -> "InputObserver":
         """Return what has observed the same calls of a cache that holds no more than these windows; none for all."""

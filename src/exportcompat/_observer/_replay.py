@@ -234,7 +234,7 @@ def _scheduled(
     for schedule in (replace(item, codes=codes) for item in wanted):
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
         with preserved(model):
-            yield from _guarded(schedule, run(decoder, eager, schedule, tolerance))
+            yield from _guarded(schedule, run(decoder, eager, schedule, tolerance, types=False))
     notes += eager.notes
 
 

@@ -2,7 +2,7 @@
 
 from ._branched_file import FIRST, LATER, open_file
 from ._contract import Contract, contract_of
-from ._discrepancy import Discrepancies, Discrepancy, measure
+from ._discrepancy import Discrepancies, Discrepancy, dtype_name, in_a_graph, measure, said_of_types
 from ._half_precision import HalfPrecisionFile
 from ._onnx_decoder import (
     CACHE_AXES,
@@ -52,6 +52,8 @@ __all__ = [
     "contract_of",
     "decoder_schedules",
     "dotted",
+    "dtype_name",
+    "in_a_graph",
     "in_window",
     "matched",
     "measure",
@@ -60,6 +62,7 @@ __all__ = [
     "placed",
     "present_name",
     "run",
+    "said_of_types",
     "same_tokens",
     "windows_of",
 ]

@@ -200,14 +200,20 @@ def _cells(name: str, rows: list[Discrepancy]) -> tuple[str, ...]:
     return (name, str(len(rows)), *numbers, success)
 
 
-def measure(found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: float | None = None) -> dict[str, Any]:
-    """Return the fields of a `Discrepancy` that tell how far tensors are apart, by name.
+def measure(
+    found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: float | None = None, *, types: bool = True
+) -> dict[str, Any]:
+    """Return the fields of a `Discrepancy` that tell how far tensors are apart, by name, and which have other types.
 
     Args:
         found: what ONNX Runtime gave.
         wanted: what torch gave; each must have been found.
         tolerance: largest absolute difference; None for the one of the type.
+        types: whether another type is an error; not where the types of a file are looked at by themselves.
     """
+    found, wanted = (
+        {name: in_a_graph(item) for name, item in tensors.items() if name in wanted} for tensors in (found, wanted)
+    )
     shapes = {name: tuple(tensor.shape) for name, tensor in wanted.items()}
     fields: dict[str, Any] = {"outputs": shapes}
     for name, shape in shapes.items():
@@ -218,16 +224,38 @@ def measure(found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: floa
     if not parts:
         return {**fields, "error": "nothing was compared: no output has an element"}
     absolute, relative, over, count = (list(column) for column in zip(*parts, strict=True))
-    small = too_small(wanted, tolerance)
+    small = "" if sum(over) else too_small(wanted, tolerance)
+    error = (other_types(found, wanted) if types else "") or small
     share = sum(over) / sum(count)
     return {
         **fields,
         "absolute": max(absolute),
         "relative": max(relative),
         "share": share,
-        "success": not sum(over) and not small,
-        **({"error": small} if small and not sum(over) else {}),
+        "success": not sum(over) and not error,
+        **({"error": error} if error else {}),
     }
+
+
+def in_a_graph(tensor: Any) -> Any:
+    """Return a tensor as a graph of ONNX has it: a complex one, `(...)`, is pairs of real numbers, `(..., 2)`."""
+    return require("torch", "torch").view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+def other_types(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return which of the tensors, by name, have another type than is wanted; empty if none has."""
+    kinds = {name: (dtype_name(found[name].dtype), dtype_name(tensor.dtype)) for name, tensor in wanted.items()}
+    return said_of_types({name: pair for name, pair in kinds.items() if pair[0] != pair[1]})
+
+
+def said_of_types(kinds: Mapping[str, tuple[str, str]]) -> str:
+    """Return what there is to say of types that differ: those that were found and wanted, by name."""
+    return "; ".join(f"output {name!r} is {found}, and {wanted} in eager" for name, (found, wanted) in kinds.items())
+
+
+def dtype_name(dtype: Any) -> str:
+    """Return the name of a torch dtype without its module, such as `float32`."""
+    return str(dtype).rpartition(".")[2]
 
 
 def too_small(wanted: Mapping[str, Any], tolerance: float | None = None) -> str:
@@ -251,21 +279,27 @@ def too_small(wanted: Mapping[str, Any], tolerance: float | None = None) -> str:
 
 def _part(found: Any, wanted: Any, tolerance: float | None) -> tuple[float, float, int, int]:
     torch = require("torch", "torch")
-    limit = allowed(wanted, tolerance)
+    limit, is_equal = allowed(wanted, tolerance), found.detach().cpu() == wanted.detach().cpu()
     left, right = found.detach().cpu().double(), wanted.detach().cpu().double()
-    # Infinities of the same sign are equal, and their difference is not a number.
-    difference = torch.where(left == right, 0.0, (left - right).abs()).nan_to_num(nan=float("inf"))
+    # Infinities of the same sign are equal, and their difference is not a number. Large integers may be one float64.
+    apart = (left - right).abs().clamp(min=0.0 if wanted.is_floating_point() else 1.0)
+    difference = torch.where(is_equal, 0.0, apart).nan_to_num(nan=float("inf"))
     relative = difference / right.abs().clamp(min=limit).nan_to_num(nan=limit)
     return difference.max().item(), relative.max().item(), int((difference > limit).sum()), difference.numel()
 
 
 def allowed(wanted: Any, tolerance: float | None = None) -> float:
-    """Return the tolerance for a tensor, by the size of its elements; in float32 if not only few are above 100."""
+    """Return the tolerance for a tensor, by the size of its elements; in float32 if not only few are above 100.
+
+    Integers and truth values are exact, unless a number of one's own is given.
+    """
+    if not wanted.is_floating_point():
+        return TOLERANCE if tolerance is None or isinstance(tolerance, Share) else tolerance
     if isinstance(tolerance, Share):
         return tolerance * max(1.0, float(wanted.abs().max()))
     if tolerance is not None:
         return tolerance
-    name = str(wanted.dtype).rpartition(".")[2]
+    name = dtype_name(wanted.dtype)
     if name not in _COARSE:
         return TOLERANCE * max(1.0, _usual(wanted) / _LARGE)
     return _COARSE[name] * max(1.0, float(wanted.abs().max()))

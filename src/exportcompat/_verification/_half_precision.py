@@ -41,7 +41,7 @@ class HalfPrecisionFile:
     def __init__(self, file: OnnxFile) -> None:
         self.path, self.provider, self.half = file.path, file.provider, file.half
         self._own = None if file.is_widened else file
-        self._wide = file if file.is_widened else file.in_float32()
+        self._wide = file.in_float32()
         self.inputs, self.outputs = self._wide.inputs, self._wide.outputs
         self._dtype = getattr(require("torch", "torch"), self.half)
         self.ignores_padding = file.ignores_padding

@@ -12,6 +12,7 @@ from exportcompat._extras import require
 from exportcompat.registry import ExportCompatError
 
 from ._contract import contract_of
+from ._discrepancy import dtype_name
 from ._onnx_file import Program, opened, placed
 
 PAST_ARGUMENT = "past_key_values"
@@ -102,7 +103,14 @@ class OnnxDecoder:
         feeds = {name: inputs[name] for name in self._tokens if name in inputs}
         results = self._file.run({**feeds, **{name: cache[known] for name, known in self._past.items()}})
         outputs = {self._outputs[name]: value for name, value in results.items() if name in self._outputs}
-        return outputs[LOGITS], {known: outputs[present_name(known)] for known in self._past.values()}
+        kept = {name: outputs[present_name(known)] for name, known in self._past.items()}
+        for name, tensor in kept.items():
+            if tensor.dtype != self._file.dtype(name):
+                raise ExportCompatError(
+                    f"output {present_name(self._past[name])!r} is {dtype_name(tensor.dtype)}, and a later call takes "
+                    f"it as {dtype_name(self._file.dtype(name))}"
+                )
+        return outputs[LOGITS], {self._past[name]: tensor for name, tensor in kept.items()}
 
 
 def dotted(name: str) -> str:

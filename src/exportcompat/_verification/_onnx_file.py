@@ -1,5 +1,6 @@
 """An ONNX file in ONNX Runtime, with torch tensors going in and coming out."""
 
+import copy
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -21,8 +22,15 @@ _TYPES = {
     "tensor(double)": "float64",
     "tensor(int64)": "int64",
     "tensor(int32)": "int32",
+    "tensor(int16)": "int16",
+    "tensor(int8)": "int8",
+    "tensor(uint8)": "uint8",
     "tensor(bool)": "bool",
 }
+
+
+_ONNX_FLOATS = {"float": "float32", "double": "float64"}
+"""Types whose names in ONNX are not those of torch."""
 
 
 class Program(Protocol):
@@ -47,7 +55,8 @@ class OnnxFile:
     """A file run by ONNX Runtime, on the CPU or by another of its providers.
 
     It has few kernels for bfloat16 on the CPU; a file that needs others is run as a copy in float32 with the same
-    weights, and `is_widened` says so. On a GPU products of float32 are those of float32, not of TF32.
+    weights, and `is_widened` says so; its results have the types of the file all the same. On a GPU products of float32
+    are those of float32, not of TF32.
 
     Args:
         path: the file.
@@ -58,6 +67,9 @@ class OnnxFile:
         MissingExtraError: onnxruntime is not installed.
         ExportCompatError: the file is missing, truncated, no model, or one that ONNX Runtime cannot run here; the
             provider is not there, or cannot be started.
+
+    Attributes:
+        types: the type of each input and output by its name, as the file declares it; torch's names.
     """
 
     ignores_padding = False
@@ -75,17 +87,21 @@ class OnnxFile:
         self.path, self.provider = path, provider
         self.inputs: dict[str, list[Any]] = {item.name: item.shape for item in self._session.get_inputs()}
         self.outputs: list[str] = [item.name for item in self._session.get_outputs()]
-        self._types = {item.name: _TYPES.get(item.type, item.type) for item in self._session.get_inputs()}
         values = (*self._session.get_inputs(), *self._session.get_outputs())
-        self._kinds = {_TYPES.get(item.type, item.type) for item in values}
+        self._types = {item.name: _TYPES.get(item.type, item.type) for item in values}
+        self.types: dict[str, str] = _declared_types(path) if self.is_widened else self._types
 
     @property
     def half(self) -> str:
         """The type of half precision that goes in or comes out, `"float16"` or `"bfloat16"`; empty where none does."""
-        return "bfloat16" if self.is_widened else next((name for name in HALF if name in self._kinds), "")
+        return "bfloat16" if self.is_widened else next((name for name in HALF if name in self.types.values()), "")
 
     def in_float32(self) -> "OnnxFile":
-        """Return a copy of the file that computes in float32, with the same weights."""
+        """Return a copy of the file that computes in float32, with the same weights, and whose results are in it."""
+        if self.is_widened:
+            made = copy.copy(self)
+            made.is_widened, made.types = False, self._types
+            return made
         with float32_copy(self.path) as path:
             return OnnxFile(path, provider=self.provider)
 
@@ -96,7 +112,7 @@ class OnnxFile:
 
     def dtype(self, name: str) -> Any:
         """Return the torch dtype of an input."""
-        return getattr(require("torch", "torch"), self._types[name])
+        return self._dtype(self.types[name])
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outputs by name, given tensors by name; floats are cast to what the file takes.
@@ -104,10 +120,16 @@ class OnnxFile:
         Raises:
             Exception: what ONNX Runtime raises, such as for a shape that the graph does not take.
         """
+        found = self._found({name: self._tensor(name, tensor) for name, tensor in feeds.items()})
+        if not self.is_widened:
+            return found
+        return {name: tensor.to(self._dtype(self.types[name])) for name, tensor in found.items()}
+
+    def _found(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the session gives for tensors of its own types."""
         torch = require("torch", "torch")
-        tensors = {name: self._tensor(name, tensor) for name, tensor in feeds.items()}
         # numpy has no type for it, so that such tensors go in and out another way.
-        if "bfloat16" in self._kinds:
+        if "bfloat16" in self._types.values():
             values = {name: ort_value(tensor) for name, tensor in tensors.items()}
             results = self._session.run_with_ort_values(self.outputs, values)
             return dict(zip(self.outputs, map(torch.from_dlpack, results), strict=True))
@@ -128,8 +150,11 @@ class OnnxFile:
 
         return call
 
+    def _dtype(self, name: str) -> Any:
+        return getattr(require("torch", "torch"), name)
+
     def _tensor(self, name: str, tensor: Any) -> Any:
-        wanted = self.dtype(name)
+        wanted = self._dtype(self._types[name])
         tensor = tensor.detach().cpu()
         return tensor.to(wanted) if tensor.is_floating_point() and wanted.is_floating_point else tensor
 
@@ -170,13 +195,20 @@ def _session(runtime: Any, path: Path, options: Any, provider: str) -> tuple[Any
                 "missing, or of another version; onnxruntime.InferenceSession(path, providers=[...]) prints which"
             )
         return session, False
-    with float32_copy(path) as copy:
-        return runtime.InferenceSession(str(copy), options, providers=[CPU]), True
+    with float32_copy(path) as wide:
+        return runtime.InferenceSession(str(wide), options, providers=[CPU]), True
 
 
 def _weight_types(path: Path) -> set[str]:
     ir: Any = require("onnx_ir", "onnx")
     return {str(value.dtype).lower() for value in ir.load(path).graph.initializers.values()}
+
+
+def _declared_types(path: Path) -> dict[str, str]:
+    ir: Any = require("onnx_ir", "onnx")
+    graph = ir.load(path).graph
+    kinds = {value.name: value.dtype.name.lower() for value in (*graph.inputs, *graph.outputs)}
+    return {name: _ONNX_FLOATS.get(kind, kind) for name, kind in kinds.items()}
 
 
 def opened(file: Path | Program) -> Program:

@@ -113,6 +113,8 @@ def run(
     schedule: Schedule,
     tolerance: float | None = None,
     around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    *,
+    types: bool = True,
 ) -> Iterator[Discrepancy]:
     """Yield a row for each call of a schedule.
 
@@ -122,6 +124,7 @@ def run(
         schedule: the calls.
         tolerance: largest absolute difference of a logit; None for the one of the type.
         around: makes the context of an eager call.
+        types: see `measure`.
     """
     torch = require("torch", "torch")
     cache, eager_cache, past, logits = decoder.empty_cache(schedule.batch), None, 0, None
@@ -137,7 +140,10 @@ def run(
         with around():
             wanted, eager_cache = reference(inputs, eager_cache)
         times = {"onnx_ms": 1000 * (middle - begin), "torch_ms": 1000 * (time.perf_counter() - middle)}
-        yield _row(schedule, past, inputs, logits, wanted, tolerance, times, last_only=decoder.last_only)
+        # A derived file may give the logits of the last token alone, and its contract says so.
+        wanted = wanted[:, -1:] if decoder.last_only else wanted
+        measured = measure({LOGITS: logits}, {LOGITS: wanted}, tolerance, types=types)
+        yield _row(schedule, past, inputs, logits, wanted, tolerance, {**times, **measured})
         past += new
 
 
@@ -176,14 +182,9 @@ def _row(
     found: Any,
     wanted: Any,
     tolerance: float | None,
-    times: Mapping[str, Any],
-    *,
-    last_only: bool,
+    fields: dict[str, Any],
 ) -> Discrepancy:
     new = inputs["input_ids"].shape[1]
-    # A derived file may give the logits of the last token alone, and its contract says so.
-    wanted = wanted[:, -1:] if last_only else wanted
-    fields = measure({LOGITS: found}, {LOGITS: wanted}, tolerance)
     same = not fields.get("error") and same_tokens(found, wanted, tolerance)
     fields["success"] = fields.get("success", False) and same
     return Discrepancy(
@@ -193,7 +194,6 @@ def _row(
         new=new,
         same_tokens=same,
         inputs={name: tuple(tensor.shape) for name, tensor in inputs.items()},
-        **times,
         **fields,
     )
 
