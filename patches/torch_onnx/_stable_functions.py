@@ -35,13 +35,14 @@ def table() -> dict[Any, Callable[..., Any]]:
     }
 
 
-def _in_float32(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a function of one tensor that computes in half precision as torch does, in float32, and rounds once."""
+def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of tensors that computes in half precision as torch does, in float32, and rounds once."""
 
-    def compute(x: Any) -> Any:
-        if x.is_floating_point() and x.dtype not in (torch.float16, torch.bfloat16):
-            return function(x)
-        return function(x.to(torch.float32)).to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
+    def compute(*parts: Any) -> Any:
+        kind = torch.result_type(*parts) if len(parts) > 1 else parts[0].dtype
+        kind = kind if kind.is_floating_point else torch.get_default_dtype()
+        wide = torch.promote_types(kind, torch.float32)
+        return function(*(part.to(wide) for part in parts)).to(kind)
 
     return compute
 
@@ -80,6 +81,7 @@ def _xlogy(x: Any, y: Any) -> Any:
     return torch.where(y.isnan(), y, torch.where(x == 0, 0.0, x * torch.log(y)))
 
 
+@_in_float32
 def _atan2(y: Any, x: Any) -> Any:
     """Return the angle of each point; that of `(-1, 0)` is pi, and of `(-1, -0.0)` it is -pi."""
     is_left, is_below = signbit(x), signbit(y)

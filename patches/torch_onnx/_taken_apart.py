@@ -122,7 +122,9 @@ def _group_norm(
     found = torch.instance_norm(parts, None, None, None, None, True, 0.0, eps, False).reshape(x.shape)
     weight, bias = (None if item is None else item.reshape(-1, *(1 for _ in places)) for item in (weight, bias))
     found = found if weight is None else found * weight
-    return found if bias is None else found + bias
+    found = found if bias is None else found + bias
+    # Weights may be in float32 where the rest is in half precision.
+    return found.to(x.dtype)
 
 
 def _histc(x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:  # noqa: A002 (upstream's names)
