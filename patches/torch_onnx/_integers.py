@@ -16,8 +16,11 @@ def table() -> dict[Any, Callable[..., Any]]:
         aten.bitwise_right_shift.Tensor: _right_shift,
         aten.__rshift__.Scalar: _right_shift,
         aten.gcd.default: _gcd,
+        aten.index.Tensor: _at_int64(aten.index.Tensor),
+        aten.index_put.default: _at_int64(aten.index_put.default),
         aten.lcm.default: _lcm,
         aten.relu.default: _relu,
+        aten.repeat_interleave.Tensor: _repeat_interleave,
         **{operator.default: _never for operator in (aten.isinf, aten.isnan)},
         aten.isfinite.default: _always,
         **{operator.default: _whole for operator in (aten.ceil, aten.floor, aten.round, aten.trunc)},
@@ -36,6 +39,27 @@ def _right_shift(x: Any, places: Any) -> Any:
 def _addmm(x: Any, left: Any, right: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return a product of integers plus `x`, for which ONNX Runtime has no `Gemm`."""
     return NotImplemented if x.is_floating_point() else x * beta + (left @ right) * alpha
+
+
+def _at_int64(operator: Any) -> Callable[..., Any]:
+    """Return an operator that takes places in int32, for which ONNX has int64 alone."""
+
+    def compute(x: Any, places: Any, *args: Any, **options: Any) -> Any:
+        is_narrow = [place is not None and place.dtype == torch.int32 for place in places]
+        if not any(is_narrow):
+            return NotImplemented
+        pairs = zip(places, is_narrow, strict=True)
+        wide = [place.to(torch.int64) if narrow else place for place, narrow in pairs]
+        return operator(x, wide, *args, **options)
+
+    return compute
+
+
+def _repeat_interleave(repeats: Any, **options: Any) -> Any:
+    """Return the place of each repetition, in the type of the numbers of them; ONNX counts in int64 alone."""
+    if repeats.dtype == torch.int64:
+        return NotImplemented
+    return torch.ops.aten.repeat_interleave.Tensor(repeats.to(torch.int64), **options).to(repeats.dtype)
 
 
 def _gcd(x: Any, y: Any) -> Any:

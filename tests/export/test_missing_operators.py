@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="an export needs torch")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the file is run")
 
-from exportcompat import apply_patches, plan
+from exportcompat import apply_patches, export, plan
 from exportcompat.patches.torch_onnx._running import _running
 from exportcompat.patches.torch_onnx._taken_apart import _group_norm, _histc, _searchsorted
 
@@ -289,3 +289,26 @@ def test_parts_of_a_count() -> None:
         wanted = torch.histc(x.double(), bins, 3, 90).long()
         assert torch.equal(_histc(x, bins, 3, 90), wanted)
     assert _histc(x.double(), 7, 3, 90) is NotImplemented
+
+
+class NarrowPlaces(Module):  # type: ignore[misc,unused-ignore]
+    """Angles and norms in half precision, and rows named by int32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.GroupNorm(2, 4)
+
+    def forward(self, x: Any, places: Any) -> Any:
+        zeros = torch.zeros_like(x)
+        angles = torch.atan2(x, x.flip(0))
+        norms = torch.nn.functional.group_norm(x, 2, self.norm.weight.float(), self.norm.bias.float())
+        rows = x[places], zeros.index_add(0, places, x), zeros.index_put((places,), x, accumulate=True)
+        return angles, norms, *rows, torch.repeat_interleave(places), x.repeat_interleave(places, 0)
+
+
+@needs_the_spec
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
+def test_a_file_keeps_the_types_of_angles_norms_and_repetitions(dtype: Any, tmp_path: Path) -> None:
+    calls = [{"x": rows(count, 4).to(dtype), "places": torch.arange(count).int() % 3} for count in (5, 7, 9)]
+    result = export(NarrowPlaces().eval(), calls, tmp_path / "model.onnx")
+    assert result.discrepancies is not None and result.discrepancies.success, str(result)
