@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from ._running import of_one_element
+
 
 def table() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator."""
@@ -19,18 +21,16 @@ def table() -> dict[Any, Callable[..., Any]]:
     }
 
 
+@of_one_element
 def _kthvalue(x: Any, k: Any, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
     """Return the k-th smallest element along an axis, counted from 1, and its place; NaN is behind all numbers."""
-    if not x.dim():
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     values, order = _sorted(x, dim)
-    return _kept(values.select(dim, k - 1), order.select(dim, k - 1), dim, keepdim)
+    return _without_axis(values.narrow(dim, k - 1, 1), order.narrow(dim, k - 1, 1), dim, keepdim)
 
 
+@of_one_element
 def _median(x: Any, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
     """Return the lower median along an axis and its place; NaN where there is one."""
-    if not x.dim():
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     values, order = _sorted(x, dim)
     rank = torch.full_like(order.narrow(dim, 0, 1), (x.shape[dim] - 1) // 2)
     if x.is_floating_point():
@@ -57,13 +57,12 @@ def _nanmedian_of_all(x: Any) -> Any:
     return _nanmedian(x.reshape(-1), 0)[0]
 
 
+@of_one_element
 def _mode(x: Any, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
     """Return the element that is there most often, the smallest of several, and the last of its places.
 
     Sorted, equal elements are a run. Each run has a number, and the longest of them is sought.
     """
-    if not x.dim():
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     values, order = _sorted(x, dim)
     length = x.shape[dim]
     begins = values.narrow(dim, 1, length - 1) != values.narrow(dim, 0, length - 1)
@@ -83,9 +82,9 @@ def _sorted(x: Any, dim: int) -> tuple[Any, Any]:
 
 def _at(values: Any, order: Any, rank: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """Return the values and places at ranks, `(..., 1, ...)`."""
-    found, place = values.gather(dim, rank), order.gather(dim, rank)
-    return (found, place) if keepdim else (found.squeeze(dim), place.squeeze(dim))
+    return _without_axis(values.gather(dim, rank), order.gather(dim, rank), dim, keepdim)
 
 
-def _kept(values: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    return (values.unsqueeze(dim), places.unsqueeze(dim)) if keepdim else (values, places)
+def _without_axis(values: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    """Return values and places without their axis of size 1, unless it is to be kept."""
+    return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))

@@ -1,5 +1,6 @@
 """Results of all elements up to each one, by steps of doubling length: of an axis whose length is not known, too."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,17 @@ def _cummin(x: Any, dim: int) -> tuple[Any, Any]:
     return _running(x, dim, torch.le)
 
 
+def of_one_element(function: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+    """Return a function that finds elements along an axis, made to answer for a tensor without one: itself, at 0."""
+
+    @functools.wraps(function)
+    def find(x: Any, *args: Any, **options: Any) -> tuple[Any, Any]:
+        return function(x, *args, **options) if x.dim() else (x.clone(), torch.zeros_like(x, dtype=torch.int64))
+
+    return find
+
+
+@of_one_element
 def _running(x: Any, dim: int, is_better: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     """Return the best element up to each one, and its place: the last of equal ones, and NaN once there is one.
 
@@ -43,8 +55,6 @@ def _running(x: Any, dim: int, is_better: Callable[[Any, Any], Any]) -> tuple[An
         dim: the axis.
         is_better: whether a later element takes the place of an earlier one.
     """
-    if not x.dim():
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     places = torch.arange(x.shape[dim], device=x.device)
     best, index = x, along(places, x, dim).expand(x.shape)
     for step in range(steps(x.shape[dim])):

@@ -6,6 +6,7 @@ of the call; those in the cache have no place in it.
 """
 
 import inspect
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -24,36 +25,38 @@ def decoder_of(model: nn.Module) -> nn.Module:
     return getattr(model, "decoder", model)
 
 
-def call_decoder(
-    model: Any,
-    tokens: dict[str, Any],
-    states: Tensor,
-    mask: Tensor | None,
-    past: Any,
-    length: Any,
-    *,
-    use_cache: bool = True,
-) -> Any:
-    """Return what the decoder returns, given the states of the encoder.
+@dataclass(frozen=True, kw_only=True)
+class DecoderCall:
+    """What a decoder is given in a call.
 
-    Args:
-        model: two models that were joined.
-        tokens: arguments of the decoder that have to do with its text.
-        states: `(batch, new states, channels)`: those that the cache does not have.
+    Attributes:
+        tokens: its arguments that have to do with its text.
+        states: of the encoder, `(batch, new states, channels)`: those that the cache does not have.
         mask: `(batch, length)`, int64; None if there is no padding.
-        past: the cache, in the form that the decoder takes.
+        past: the cache, in the form that the decoder takes; None where it makes one, or has none.
         length: the number of states that the decoder attends to, new ones and those in the cache.
         use_cache: have it make a cache.
     """
+
+    tokens: dict[str, Any]
+    states: Tensor
+    mask: Tensor | None
+    length: Any
+    past: Any = None
+    use_cache: bool = True
+
+
+def call_decoder(model: Any, call: DecoderCall) -> Any:
+    """Return what the decoder of two models that were joined returns."""
     project = getattr(model, "enc_to_dec_proj", None)
     # GPT-2 joins the batch with the sequence, which a part of the states does not allow where it lies.
-    states = states.contiguous()
+    states = call.states.contiguous()
     return model.decoder(
-        **tokens,
+        **call.tokens,
         encoder_hidden_states=states if project is None else project(states),
-        encoder_attention_mask=states.new_ones(states.shape[0], length).long() if mask is None else mask,
-        **as_cache(model.decoder, past),
-        use_cache=use_cache,
+        encoder_attention_mask=states.new_ones(states.shape[0], call.length).long() if call.mask is None else call.mask,
+        **as_cache(model.decoder, call.past),
+        use_cache=call.use_cache,
     )
 
 

@@ -11,7 +11,7 @@ from exportcompat.patches.toolkit.cache_names import cache_of
 from exportcompat.patches.toolkit.tracing import is_traced
 from exportcompat.registry import ExportCompatError
 
-from ._composite import as_cache, call_decoder, decoder_of, is_composite
+from ._composite import DecoderCall, as_cache, call_decoder, decoder_of, is_composite
 from ._encoder_mask import encoder_attention_mask, shortening, taken_as_it_is
 
 _RANK = 3
@@ -97,30 +97,22 @@ class TextDecoder(nn.Module):  # type: ignore[misc,unused-ignore]
         # In a graph the sum of both lengths is known to be that of the keys; eager reads one or the other.
         length = cached + states.shape[1] if is_traced(states) else cached or states.shape[1]
         tokens = {"input_ids": input_ids, "attention_mask": attention_mask}
-        return self.results(self._called(tokens, new, encoder_attention_mask, past, length))
+        call = DecoderCall(tokens=tokens, states=new, mask=encoder_attention_mask, length=length, past=past)
+        return self.results(self._called(call))
 
-    def _called(
-        self,
-        tokens: dict[str, Tensor | None],
-        states: Tensor,
-        mask: Tensor | None,
-        past: Any,
-        length: Any,
-        *,
-        use_cache: bool = True,
-    ) -> Any:
-        """Return what the model returns; see `call_decoder` for the arguments."""
+    def _called(self, call: DecoderCall) -> Any:
+        """Return what the model returns."""
         if is_composite(self.model):
-            return call_decoder(self.model, tokens, states, mask, past, length, use_cache=use_cache)
-        masks = {} if mask is None else {"attention_mask": mask}
-        outputs = _States([states])
-        outputs.attention_mask = mask
+            return call_decoder(self.model, call)
+        masks = {} if call.mask is None else {"attention_mask": call.mask}
+        outputs = _States([call.states])
+        outputs.attention_mask = call.mask
         with taken_as_it_is(self._shortening):
             return self.model(
                 encoder_outputs=outputs,
-                **{f"decoder_{name}": value for name, value in tokens.items()},
-                **as_cache(self.model, past),
-                use_cache=use_cache,
+                **{f"decoder_{name}": value for name, value in call.tokens.items()},
+                **as_cache(self.model, call.past),
+                use_cache=call.use_cache,
                 **self._without,
                 **masks,
             )
@@ -179,10 +171,14 @@ class WholeTextDecoder(TextDecoder):
             raise ExportCompatError(
                 "the decoder is called without encoder_hidden_states; give what the encoder returns"
             )
-        tokens, length = {"input_ids": input_ids, "attention_mask": attention_mask}, encoder_hidden_states.shape[1]
-        return self.results(
-            self._called(tokens, encoder_hidden_states, encoder_attention_mask, None, length, use_cache=False)
+        call = DecoderCall(
+            tokens={"input_ids": input_ids, "attention_mask": attention_mask},
+            states=encoder_hidden_states,
+            mask=encoder_attention_mask,
+            length=encoder_hidden_states.shape[1],
+            use_cache=False,
         )
+        return self.results(self._called(call))
 
     def results(self, output: Any) -> dict[str, Any]:
         """Return what the decoder returns for an output of the model."""

@@ -15,6 +15,7 @@ from ._onnx_program import drop_unused, metadata, save
 from ._steps import (
     Exported,
     Progress,
+    Settings,
     cast,
     cast_inputs,
     model_facts,
@@ -35,16 +36,7 @@ def export_encoder_decoder(
     model: Any,
     inputs: Inputs,
     folder: Path,
-    *,
-    opset: int | None,
-    dtype: str | None,
-    external_data: bool | None,
-    tokenizer: Any,
-    about: Mapping[str, str],
-    verify: bool,
-    tolerance: float | None,
-    patches: Mapping[str, Any],
-    say: Progress,
+    settings: Settings,
     refusal: NoCacheError | None,
 ) -> Exported:
     """Export both parts of an encoder-decoder; see `export`. A refusal says why the decoder has no cache.
@@ -54,26 +46,26 @@ def export_encoder_decoder(
     """
     if folder.suffix == ".onnx":
         raise ExportCompatError(f"an encoder-decoder makes {' and '.join(FILES.values())}; name a folder, not {folder}")
-    model = cast(model, dtype)
-    with stage("observe", say), apply_patches(**patches):
-        parts = observe_encoder_decoder(model, cast_inputs(inputs, dtype), refusal)
+    model, say = cast(model, settings.dtype), settings.say
+    with stage("observe", say), apply_patches(**settings.patches):
+        parts = observe_encoder_decoder(model, cast_inputs(inputs, settings.dtype), refusal)
     paths = {ENCODER: folder / FILES[ENCODER], DECODER: folder / (WITHOUT_CACHE if refusal else FILES[DECODER])}
-    for _, observer in parts.values() if verify else ():
+    for _, observer in parts.values() if settings.verify else ():
         check_repeatable(observer)
     programs, taken = {}, {}
-    with apply_patches(**patches) as report:
+    with apply_patches(**settings.patches) as report:
         for name, (part, observer) in parts.items():
             before = len(report.assumptions)
             with stage(f"export {name}", say):
-                programs[name] = program(part, observer, opset, say)[0]
+                programs[name] = program(part, observer, settings.opset, say)[0]
             taken[name] = report.assumptions[before:]
     drop_unused(programs[ENCODER])
     with stage("write", say):
         for name, made in programs.items():
-            known = {**model_facts(model), "part": name, **with_no_cache(about, parts[name][1])}
-            save(made, paths[name], metadata(report, known, taken[name]), external_data)
-        files = write_configs(model, paths[DECODER], [], tokenizer)
-    found = _verified(parts, paths, tolerance, say) if verify else None
+            known = {**model_facts(model), "part": name, **with_no_cache(settings.about, parts[name][1])}
+            save(made, paths[name], metadata(report, known, taken[name]), settings.external_data)
+        files = write_configs(model, paths[DECODER], [], settings.tokenizer)
+    found = _verified(parts, paths, settings.tolerance, say) if settings.verify else None
     said = no_cache(parts[DECODER][1])
     return Exported(paths[DECODER], report, found, [paths[ENCODER], *files], no_cache=said)
 

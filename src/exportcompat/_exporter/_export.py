@@ -29,7 +29,7 @@ from ._onnx_program import metadata, save
 from ._opset import check_opset
 from ._placement import check_placement
 from ._quantized import pack_nibbles, quantized_layers, weights_line
-from ._steps import Exported, Progress, cast, cast_inputs, model_facts, program, stage, verified
+from ._steps import Exported, Progress, Settings, cast, cast_inputs, model_facts, program, stage, verified
 from ._whole_texts import has_calls, or_for_whole_texts, with_no_cache
 from ._window_layers import name_windows, window_facts, window_layers
 
@@ -117,11 +117,7 @@ def export(
         make = partial(_export_one, generate=generate, serve=serve, weights=weights, cache=cache)
     else:
         _check_parts(cache, serve)
-    make = partial(
-        make,
-        model,
-        given,
-        Path(path),
+    settings = Settings(
         opset=opset,
         dtype=dtype,
         external_data=external_data,
@@ -133,50 +129,42 @@ def export(
         say=say,
     )
     is_asked = bool(generate) or cache == "window" or serve is not None or has_calls(given)
-    return or_for_whole_texts(lambda refusal: make(refusal=refusal), is_asked=is_asked)
+    return or_for_whole_texts(partial(make, model, given, Path(path), settings), is_asked=is_asked)
 
 
 def _export_one(
     model: Any,
     given: InputObserver | Inputs,
     path: Path,
+    settings: Settings,
+    refusal: NoCacheError | None,
     *,
-    opset: int | None,
-    dtype: str | None,
-    external_data: bool | None,
     generate: bool | None,
-    tokenizer: Any,
-    about: Mapping[str, str],
-    verify: bool,
-    tolerance: float | None,
-    patches: Mapping[str, Any],
-    say: Progress,
     serve: str | None,
     weights: Weights | None,
     cache: CacheKind,
-    refusal: NoCacheError | None,
 ) -> Exported:
     """Export a model of one part; see `export`. A refusal says why it is exported without a cache."""
-    path = _file(path)
-    model, observer = _observed(model, given, dtype, generate, say, patches, refusal)
+    path, say = _file(path), settings.say
+    model, observer = _observed(model, given, settings, generate, refusal)
     observer, windows = with_windows(observer) if cache == "window" else (observer, {})
-    if verify:
+    if settings.verify:
         check_repeatable(observer)
-    with stage("export", say), apply_patches(**patches) as report, window_layers(model, windows):
-        made, names = program(model, observer, opset, say)
+    with stage("export", say), apply_patches(**settings.patches) as report, window_layers(model, windows):
+        made, names = program(model, observer, settings.opset, say)
         name_windows(made, windows)
         pack_nibbles(made.model)
     held = weights_line(quantized_layers(model), made.model)
     with stage("write", say):
         facts = {**model_facts(model), **window_facts(windows), **_quantized_fact(held)}
-        facts.update(with_no_cache(about, observer))
-        save(made, path, metadata(report, facts), external_data)
-        files = write_configs(model, path, names, tokenizer, windows) if path.name == "model.onnx" else []
-    found = verified(observer, path, tolerance, say) if verify else None
+        facts.update(with_no_cache(settings.about, observer))
+        save(made, path, metadata(report, facts), settings.external_data)
+        files = write_configs(model, path, names, settings.tokenizer, windows) if path.name == "model.onnx" else []
+    found = verified(observer, path, settings.tolerance, say) if settings.verify else None
     if serve is None:
         return Exported(path, report, found, files, weights=held, no_cache=no_cache(observer))
     with stage("serve", say):
-        served = derive_served(path, observer, serve, weights=weights, tolerance=tolerance, say=say)
+        served = derive_served(path, observer, serve, weights=weights, tolerance=settings.tolerance, say=say)
     return Exported(path, report, found, files, served, held)
 
 
@@ -235,7 +223,7 @@ def export_plainly(model: Any, inputs: Inputs, folder: Path) -> Exported:
     path = _file(folder)
     made, _ = program(model, observer, None)
     save(made, path, {}, None)
-    return Exported(path, PatchReport(), verified(observer, path, None, lambda _: None))
+    return Exported(path, PatchReport(), verified(observer, path))
 
 
 def _require_packages(registry: Registry | None, *, verify: bool) -> None:
@@ -248,19 +236,18 @@ def _require_packages(registry: Registry | None, *, verify: bool) -> None:
 def _observed(
     model: Any,
     given: InputObserver | Inputs,
-    dtype: str | None,
+    settings: Settings,
     generate: bool | None,
-    say: Progress,
-    patches: Mapping[str, Any],
     refusal: NoCacheError | None,
 ) -> tuple[Any, InputObserver]:
     """Return the model in the wanted dtype, and an observer that has watched it."""
+    dtype = settings.dtype
     if isinstance(given, InputObserver):
         if dtype is not None:
             raise ExportCompatError(f"dtype={dtype!r} needs inputs: the observed calls have the dtype of the model")
         return model, given
     model = cast(model, dtype)
-    with stage("observe", say), apply_patches(**patches):
+    with stage("observe", settings.say), apply_patches(**settings.patches):
         calls = cast_inputs(given, dtype)
         if refusal is not None:
             return model, observe_whole_texts(model, calls, refusal)

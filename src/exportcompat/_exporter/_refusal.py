@@ -51,9 +51,9 @@ def _by_eager(model: Any, observer: InputObserver) -> ExportCompatError | None:
     )
     if not has_past:
         return ExportCompatError(f"{reason}.")
-    refusal = NoCacheError(reason)
     # What else eager may have against the sample says nothing of the cache.
-    return refusal if takes_one_token_alone(observer) else ExportCompatError(str(refusal))
+    is_certain = takes_one_token_alone(observer)
+    return NoCacheError(reason) if is_certain else ExportCompatError(NoCacheError.message(reason))
 
 
 def _name(model: Any) -> str:

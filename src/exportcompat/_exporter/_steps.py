@@ -3,7 +3,7 @@
 import copy
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +30,33 @@ _NOISE = (
 """Warnings of torch's exporter that are none of the user's business: axes get their names afterwards."""
 
 Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What `export` was asked for, for models of one part and of two alike; see there for each.
+
+    Attributes:
+        opset: version of ONNX's operators, or None.
+        dtype: of the copy that is exported, or None.
+        external_data: whether the weights are in a second file; None for what their size says.
+        tokenizer: saved beside the file, or None.
+        about: further facts for the file.
+        verify: whether the file is compared with eager.
+        tolerance: of that comparison, or None.
+        patches: keyword arguments of `apply_patches`.
+        say: gets a line for each stage.
+    """
+
+    opset: int | None
+    dtype: str | None
+    external_data: bool | None
+    tokenizer: Any
+    about: Mapping[str, str]
+    verify: bool
+    tolerance: float | None
+    patches: Mapping[str, Any]
+    say: Progress
 
 
 @dataclass(frozen=True)
@@ -78,7 +105,7 @@ def _count(used: Sequence[str]) -> str:
 
 
 def verified(
-    observer: InputObserver, path: Path, tolerance: float | None, say: Progress, part: str = ""
+    observer: InputObserver, path: Path, tolerance: float | None = None, say: Progress = lambda _: None, part: str = ""
 ) -> Discrepancies:
     """Compare; a file that ONNX Runtime cannot run here is there all the same."""
     with stage(f"verify {part}".rstrip(), say):

@@ -123,7 +123,7 @@ def _require_presents(model: Any, observer: InputObserver) -> None:
             raise NoCacheError(f"{told}; a graph cannot do so")
         # A mistake in the configuration: as it is, each token of the model sees the later ones.
         cause = "because its configuration has is_decoder=False: build the model with True"
-        raise ExportCompatError(str(NoCacheError(f"{told}, {cause}; a graph cannot do so")))
+        raise ExportCompatError(NoCacheError.message(f"{told}, {cause}; a graph cannot do so"))
 
 
 Parts = Mapping[str, tuple[Any, InputObserver]]
