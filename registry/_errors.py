@@ -96,19 +96,9 @@ class NoCacheError(ExportCompatError):
         super().__init__(reason, remedy)
 
     def __str__(self) -> str:
-        return self.message(self.reason, self.remedy)
-
-    @staticmethod
-    def message(reason: str, remedy: str = "") -> str:
-        """Return what is said to whoever has asked for a cache; another error says it where no file is made by itself.
-
-        Args:
-            reason: a clause.
-            remedy: a clause, or empty.
-        """
-        hint = f"; for a cache, {remedy}" if remedy else ""
+        hint = f"; for a cache, {self.remedy}" if self.remedy else ""
         return (
-            f"{reason}. Pass generate=False (to the command, --task text-generation) to export it for whole "
+            f"{self.reason}. Pass generate=False (to the command, --task text-generation) to export it for whole "
             f"texts, without a cache{hint}"
         )
 

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from exportcompat._observer import InputObserver, eager_refusal, first_line, refused_together, takes_one_token_alone
+from exportcompat._observer import (
+    InputObserver,
+    eager_refusal,
+    first_line,
+    refused_together,
+    refused_where_asked,
+    takes_one_token_alone,
+)
 from exportcompat._verification import PAST_ARGUMENT
 from exportcompat.registry import ExportCompatError, NoCacheError
 
@@ -52,8 +59,7 @@ def _by_eager(model: Any, observer: InputObserver) -> ExportCompatError | None:
     if not has_past:
         return ExportCompatError(f"{reason}.")
     # What else eager may have against the sample says nothing of the cache.
-    is_certain = takes_one_token_alone(observer)
-    return NoCacheError(reason) if is_certain else ExportCompatError(NoCacheError.message(reason))
+    return NoCacheError(reason) if takes_one_token_alone(observer) else refused_where_asked(reason)
 
 
 def _name(model: Any) -> str:

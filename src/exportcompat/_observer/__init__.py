@@ -18,7 +18,7 @@ from ._progress import Tell
 from ._random_numbers import check_repeatable
 from ._rows import takes_more_rows
 from ._tree import flatten
-from ._without_cache import BY_FORWARD, NO_CACHE, OBSERVED, refused
+from ._without_cache import BY_FORWARD, NO_CACHE, OBSERVED, refused, refused_where_asked
 
 __all__ = [
     "BATCH",
@@ -45,6 +45,7 @@ __all__ = [
     "observe_whole_texts",
     "refused",
     "refused_together",
+    "refused_where_asked",
     "runs_generate",
     "takes_more_rows",
     "takes_one_token_alone",

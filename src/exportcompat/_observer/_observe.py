@@ -14,6 +14,7 @@ from exportcompat.registry import ExportCompatError, NoCacheError
 from ._embedded_tokens import EMBEDDINGS
 from ._inner_model import inner_model
 from ._observer import InputObserver, says_no_cache
+from ._without_cache import refused_where_asked
 
 _STEPS = 4
 """Tokens that `generate` makes while it is observed: a prefill and some steps with a cache."""
@@ -123,7 +124,7 @@ def _require_presents(model: Any, observer: InputObserver) -> None:
             raise NoCacheError(f"{told}; a graph cannot do so")
         # A mistake in the configuration: as it is, each token of the model sees the later ones.
         cause = "because its configuration has is_decoder=False: build the model with True"
-        raise ExportCompatError(NoCacheError.message(f"{told}, {cause}; a graph cannot do so"))
+        raise refused_where_asked(f"{told}, {cause}; a graph cannot do so")
 
 
 Parts = Mapping[str, tuple[Any, InputObserver]]

@@ -4,7 +4,7 @@ from inspect import Signature
 from itertools import pairwise
 
 from exportcompat.patches.toolkit.cache_names import cache_name
-from exportcompat.registry import NoCacheError
+from exportcompat.registry import ExportCompatError, NoCacheError
 
 from ._compared_call import Observed
 from ._record import Record
@@ -19,6 +19,11 @@ OBSERVED, BY_FORWARD = "observed", "forward"
 def refused(refusal: NoCacheError) -> str:
     """Return the sentence for a model whose cache no graph can have."""
     return _sentence(refusal.reason, f"for a cache, {refusal.remedy}" if refusal.remedy else "no setting gives it one")
+
+
+def refused_where_asked(reason: str) -> ExportCompatError:
+    """Return an error with the words of a `NoCacheError`, after which no file for whole texts is made by itself."""
+    return ExportCompatError(str(NoCacheError(reason)))
 
 
 def without_cache(observed: Observed) -> str:
