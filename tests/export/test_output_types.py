@@ -62,6 +62,20 @@ def test_truth_values_places_and_sums_are_compared(dtype: str, tmp_path: Path) -
     assert found is not None and found.success, str(found)
 
 
+class Counted(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """A tensor, and how many rows it has, which is a number in eager."""
+
+    def forward(self, x: Any) -> tuple[Any, int]:
+        return x + 1, x.shape[0]
+
+
+def test_a_number_of_eager_is_not_compared_and_a_note_says_so(tmp_path: Path) -> None:
+    found = export(Counted().eval(), [{"x": torch.rand(rows, 4)} for rows in (3, 5)], tmp_path / "model.onnx")
+    assert found.discrepancies is not None and found.discrepancies.success
+    (note,) = [line for line in found.discrepancies.notes if line.startswith("eager has no tensor for")]
+    assert note.endswith(OnnxFile(found.path).outputs[1])
+
+
 def exported(dtype: str, folder: Path) -> Any:
     calls = [{"x": torch.rand(rows, 4, dtype=getattr(torch, dtype))} for rows in (3, 5)]
     return export(Typed().eval(), calls, folder / "model.onnx")

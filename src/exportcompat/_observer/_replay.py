@@ -142,10 +142,14 @@ def _ways(file: _File, contract: Contract) -> list[str]:
 
 
 def _lacking(file: _File, results: Mapping[str, str]) -> list[str]:
-    """Return a sentence that names the results of the model which a file does not have."""
-    has = placed(file.outputs, list(results.values()), partly=True).values()
-    lost = [name for name in results.values() if name not in has]
-    return [f"the file does not have, so not compared: {', '.join(lost)}"] if lost else []
+    """Return sentences that name the results which the model alone has, or the file: eager's may be a number."""
+    found = placed(file.outputs, list(results.values()), partly=True)
+    lost = [name for name in results.values() if name not in found.values()]
+    more = [name for name in file.outputs if name not in found]
+    return [
+        *([f"the file does not have, so not compared: {', '.join(lost)}"] if lost else []),
+        *([f"eager has no tensor for, so not compared: {', '.join(more)}"] if more else []),
+    ]
 
 
 def _calls(found: Iterable[Schedule]) -> int:
