@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat import apply_patches
-from exportcompat._verification import LOGITS
+from exportcompat._verification import LOGITS, present_name
 from exportcompat.matrix.cases import Case, Forward, Interface, Sample, interface_of
 
 from ._program_digest import digest_of, value_digest
@@ -46,6 +46,7 @@ class StandIn:
         interface = _calls_of(subject) if isinstance(subject, Forward) else interface_of(subject)
         self.inputs: dict[str, list[Any]] = dict(interface.shapes)
         self.outputs, self._dtypes = interface.outputs, interface.dtypes
+        self._taken = {present_name(name): name for name in interface.dtypes}
         self.metadata: dict[str, str] = {}
         self._vocabulary = getattr(subject, "vocabulary", 0)
         self._generator = torch.Generator().manual_seed(0)
@@ -57,13 +58,14 @@ class StandIn:
         return getattr(torch, self._dtypes[name])
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Return logits for one token of each sequence; nothing is in the other outputs."""
+        """Return logits for one token of each sequence; nothing is in the other outputs, of the type of a later call."""
         import torch
 
         rows = next(iter(feeds.values())).shape[0]
         likely = torch.rand(rows, 1, self._vocabulary, generator=self._generator)
         likely[..., :_FIRST_TOKEN] = 0
-        return {name: likely if name == LOGITS else torch.zeros(0) for name in self.outputs}
+        empty = {name: torch.zeros(0, dtype=self.dtype(taken)) for name, taken in self._taken.items()}
+        return {name: likely if name == LOGITS else empty.get(name, torch.zeros(0)) for name in self.outputs}
 
 
 def _calls_of(subject: Forward) -> Interface:

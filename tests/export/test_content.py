@@ -12,10 +12,11 @@ pytest.importorskip("onnxruntime", reason="a case is exported and run")
 
 import torch
 
+from exportcompat._verification import OnnxDecoder
 from exportcompat.matrix.cases import CASES, Case
 from exportcompat.matrix.checks import _content, captured, check, check_with_content, has_content
 from exportcompat.matrix.checks._program_digest import program_digest
-from exportcompat.matrix.checks._reference import reference_digest
+from exportcompat.matrix.checks._reference import StandIn, reference_digest
 
 GPT = CASES["tiny_gpt"]
 ROWS = torch.export.Dim("rows", min=2, max=64)
@@ -189,6 +190,15 @@ def test_cases_that_go_another_way_have_no_content() -> None:
 def test_each_kind_of_comparison_says_what_eager_answers(name: str) -> None:
     pytest.importorskip("transformers", reason="the cases are models of it")
     assert reference_digest(CASES[name]) == reference_digest(CASES[name]) != ""
+
+
+def test_what_stands_for_a_file_has_a_cache_of_the_type_that_it_takes() -> None:
+    pytest.importorskip("transformers", reason="the case is a model of it")
+    subject = CASES["llama"].decoder()
+    subject.model.half()
+    file, tokens = OnnxDecoder(StandIn(subject)), torch.ones(1, 3, dtype=torch.int64)
+    _, cache = file(dict.fromkeys(file.inputs, tokens), file.empty_cache(1))
+    assert cache and {tensor.dtype for tensor in cache.values()} == {torch.float16}
 
 
 def test_a_model_that_is_not_there_has_no_content() -> None:
