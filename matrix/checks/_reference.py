@@ -58,7 +58,7 @@ class StandIn:
         return getattr(torch, self._dtypes[name])
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Return logits for one token of each sequence; nothing is in the other outputs, of the type of a later call."""
+        """Return logits for one token of each sequence, and a cache with nothing in it, of the types that it has."""
         import torch
 
         rows = next(iter(feeds.values())).shape[0]

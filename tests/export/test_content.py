@@ -12,6 +12,7 @@ pytest.importorskip("onnxruntime", reason="a case is exported and run")
 
 import torch
 
+from exportcompat import apply_patches
 from exportcompat._verification import OnnxDecoder
 from exportcompat.matrix.cases import CASES, Case
 from exportcompat.matrix.checks import _content, captured, check, check_with_content, has_content
@@ -196,7 +197,8 @@ def test_what_stands_for_a_file_has_a_cache_of_the_type_that_it_takes() -> None:
     pytest.importorskip("transformers", reason="the case is a model of it")
     subject = CASES["llama"].decoder()
     subject.model.half()
-    file, tokens = OnnxDecoder(StandIn(subject)), torch.ones(1, 3, dtype=torch.int64)
+    with apply_patches():
+        file, tokens = OnnxDecoder(StandIn(subject)), torch.ones(1, 3, dtype=torch.int64)
     _, cache = file(dict.fromkeys(file.inputs, tokens), file.empty_cache(1))
     assert cache and {tensor.dtype for tensor in cache.values()} == {torch.float16}
 
