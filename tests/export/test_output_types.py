@@ -11,12 +11,13 @@ pytest.importorskip("onnxruntime", reason="the comparison is between torch and O
 
 from exportcompat import Discrepancies, ExportCompatError, InputObserver, apply_patches, export
 from exportcompat._verification import OnnxDecoder, OnnxFile, measure
-from exportcompat._verification._half_precision import WIDENED
+from exportcompat._verification._discrepancy import WIDENED
 
+Module: Any = torch.nn.Module
 WANTED = torch.tensor([0.0, 1.0, 3.0])
 
 
-class Typed(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+class Typed(Module):  # type: ignore[misc,unused-ignore]
     """Results of several types."""
 
     def forward(self, x: Any) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def test_truth_values_places_and_sums_are_compared(dtype: str, tmp_path: Path) -
     assert found is not None and found.success, str(found)
 
 
-class Counted(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+class Counted(Module):  # type: ignore[misc,unused-ignore]
     """A tensor, and how many rows it has, which is a number in eager."""
 
     def forward(self, x: Any) -> tuple[Any, int]:

@@ -328,6 +328,9 @@ class InputObserver:
         Inputs are found by name. A decoder is called as "works" is defined: prefill, decode, chunks, 32 tokens fed
         back, batches of 1 and 3, with and without left padding. Prints as a table.
 
+        An output of another type than eager's is a difference too, for which there is one row; for a file of another
+        exporter, which may promise other types, it is a note.
+
         Args:
             onnx_model: path of the file, or a `torch.onnx.ONNXProgram`.
             tolerance: largest absolute difference of any element; None for 1e-3. A file in half precision is compared
