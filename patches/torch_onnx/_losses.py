@@ -1,4 +1,4 @@
-"""Cross entropy with all that torch can be given: ONNX has it for classes without smoothing alone."""
+"""Losses with all that torch can be given: ONNX has cross entropy for classes without smoothing alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,15 @@ _NONE, _MEAN = 0, 1
 
 def table() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator."""
-    return {torch.ops.aten.cross_entropy_loss.default: _cross_entropy}
+    aten = torch.ops.aten
+    return {aten.cross_entropy_loss.default: _cross_entropy, aten.soft_margin_loss.default: _soft_margin}
+
+
+def _soft_margin(x: Any, target: Any, reduction: int = _MEAN) -> Any:
+    """Return the loss of a margin in the type of `x`; torch takes it apart in that of the target, if it is wider."""
+    if x.dtype == target.dtype:
+        return NotImplemented
+    return torch.ops.aten.soft_margin_loss.default(x, target.to(x.dtype), reduction)
 
 
 def _cross_entropy(

@@ -303,7 +303,8 @@ class NarrowPlaces(Module):  # type: ignore[misc,unused-ignore]
         angles = torch.atan2(x, x.flip(0))
         norms = torch.nn.functional.group_norm(x, 2, self.norm.weight.float(), self.norm.bias.float())
         rows = x[places], zeros.index_add(0, places, x), zeros.index_put((places,), x, accumulate=True)
-        return angles, norms, *rows, torch.repeat_interleave(places), x.repeat_interleave(places, 0)
+        loss = torch.nn.functional.soft_margin_loss(x, x.sign().float())
+        return loss, angles, norms, *rows, torch.repeat_interleave(places), x.repeat_interleave(places, 0)
 
 
 @needs_the_spec
