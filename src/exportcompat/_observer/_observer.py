@@ -356,12 +356,13 @@ class InputObserver:
             if (windows := windows_of(file.metadata)) != self._windows:
                 seen = self._within(windows)
                 observed = seen._observed(self._batch)
-            types, wide = compare_types(observed, file), seen._in_float32() if file.half else None
+            wide = seen._in_float32() if file.half else None
             if wide is None:
                 made = replay(observed, file, tolerance, names or {}, tell, contract)
             else:
                 half = HalfPrecisionFile(file)
                 made = replay(wide._observed(self._batch), half, tolerance, names or {}, tell, contract)
+            types = compare_types(observed, file)
         return Discrepancies([*types, *made], [*types.notes, *made.notes])
 
     def _within(self, windows: Mapping[str, int]) -> "InputObserver":

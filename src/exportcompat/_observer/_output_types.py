@@ -27,13 +27,14 @@ def compare_types(observed: Observed, file: OnnxFile) -> Discrepancies:
     """
     results = tensor_outputs(observed.records, observed.aligned)
     partly = may_lack_results(observed.aligned, file)
-    found = {name: output for output, name in placed(file.outputs, list(results.values()), partly=partly).items()}
+    outputs = {name: output for output, name in placed(file.outputs, list(results.values()), partly=partly).items()}
     apart = {}
-    for record in observed.records:
-        for path, tensor in record.outputs.tensors.items():
-            output, wanted = found.get(results[path]), dtype_name(in_a_graph(tensor).dtype)
-            if output is not None and file.types[output] != wanted:
-                apart[results[path]] = (file.types[output], wanted)
+    for path, name in results.items():
+        found = file.types.get(outputs.get(name, ""))
+        tensors = [item.outputs.tensors[path] for item in observed.records if path in item.outputs.tensors]
+        for wanted in (dtype_name(in_a_graph(tensor).dtype) for tensor in tensors):
+            if found is not None and found != wanted:
+                apart[name] = (found, wanted)
     if not apart:
         return Discrepancies([])
     if not is_ours(file):
