@@ -84,9 +84,9 @@ class OnnxFile:
         """The type of half precision that goes in or comes out, `"float16"` or `"bfloat16"`; empty where none does."""
         return "bfloat16" if self.is_widened else next((name for name in HALF if name in self._kinds), "")
 
-    def in_float32(self) -> "OnnxFile":
-        """Return a copy of the file that computes in float32, with the same weights."""
-        with float32_copy(self.path) as path:
+    def in_float32(self, shaken: int | None = None) -> "OnnxFile":
+        """Return a copy of the file that computes in float32, with the same weights; by a seed, with shaken ones."""
+        with float32_copy(self.path, shaken) as path:
             return OnnxFile(path, provider=self.provider)
 
     @property
