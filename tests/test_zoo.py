@@ -143,6 +143,8 @@ def test_a_built_model_runs_on_its_inputs() -> None:
     [
         ("image-classification/siglip2", "spatial_shapes", (2, 2)),
         ("image-text-to-text-with-past/idefics3", "pixel_values", (1, 2, 3, 256, 256)),
+        ("video-classification/vjepa2", "pixel_values_videos", (2, 4, 3, 64, 64)),
+        ("keypoint-matching/superglue", "pixel_values", (2, 2, 3, 64, 64)),
         ("image-text-to-text-with-past/llava_next", "image_sizes", (1, 2)),
         ("image-text-to-text-with-past/pix2struct", "flattened_patches", (2, 24, 770)),
         ("image-text-to-text-with-past/muse_spark", "image_grid_thw", (1, 3)),
