@@ -132,7 +132,8 @@ def boundaries(session: nox.Session) -> None:
 @nox.parametrize("transformers", TRANSFORMERS)
 def zoo(session: nox.Session, transformers: str) -> None:
     """Export every model type of transformers that has no result yet; `-- --help` says how to choose."""
-    install(session, transformers, "pillow")
+    # Models of segmentation cannot be made without scipy.
+    install(session, transformers, "pillow", "scipy")
     run_python(session, "-m", "exportcompat.matrix", "zoo", *session.posargs)
 
 

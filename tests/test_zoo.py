@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 pytest.importorskip("transformers", reason="the zoo is what transformers has")
 torch = pytest.importorskip("torch", reason="models are built")
 
+from exportcompat._sample_inputs import Task
 from exportcompat.matrix.zoo import Entry, entries, run_zoo, write_page
-from exportcompat.matrix.zoo._build import NotBuiltError, build
-from exportcompat.matrix.zoo._outcome import OUTCOMES, _told
+from exportcompat.matrix.zoo._build import Built, NotBuiltError, build
+from exportcompat.matrix.zoo._outcome import OUTCOMES, _generation_error, _told
 from exportcompat.matrix.zoo._run import read_results, results_file
 from exportcompat.matrix.zoo._small_config import WIDTHS, _without_left_out, of_release, rules, small_config
 
@@ -143,6 +145,8 @@ def test_a_built_model_runs_on_its_inputs() -> None:
     [
         ("image-classification/siglip2", "spatial_shapes", (2, 2)),
         ("image-text-to-text-with-past/idefics3", "pixel_values", (1, 2, 3, 256, 256)),
+        ("video-classification/vjepa2", "pixel_values_videos", (2, 4, 3, 64, 64)),
+        ("keypoint-matching/superglue", "pixel_values", (2, 2, 3, 64, 64)),
         ("image-text-to-text-with-past/llava_next", "image_sizes", (1, 2)),
         ("image-text-to-text-with-past/pix2struct", "flattened_patches", (2, 24, 770)),
         ("image-text-to-text-with-past/muse_spark", "image_grid_thw", (1, 3)),
@@ -152,6 +156,16 @@ def test_a_built_model_runs_on_its_inputs() -> None:
 def test_models_get_images_and_sounds_in_their_form(name: str, argument: str, shape: tuple[int, ...]) -> None:
     built = build(next(entry for entry in entries() if entry.name == name))
     assert tuple(built.calls[0][argument].shape) == shape
+
+
+def test_who_gives_the_tokens_of_a_decoder_does_not_generate() -> None:
+    def refuse(**_: Any) -> None:
+        raise ValueError("decoder_input_ids are not used")
+
+    model: Any = SimpleNamespace(can_generate=lambda: True, generate=refuse)
+    built = Built(model, [{"decoder_input_ids": 1}], "narrow", Task("visual-question-answering", ""), 1)
+    assert _generation_error(built) == ""
+    assert "decoder_input_ids are not used" in _generation_error(replace(built, calls=[{"input_ids": 1}]))
 
 
 def test_what_cannot_be_built_says_why_for_each_set_of_rules() -> None:

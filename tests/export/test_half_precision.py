@@ -51,6 +51,44 @@ def test_a_file_that_is_wrong_in_half_precision_alone(
     assert said in failed.error, failed.error
 
 
+class Chosen(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """Numbers of one of two experts, of that whose score is the larger one."""
+
+    def __init__(self, other: float) -> None:
+        super().__init__()
+        self.scores = torch.nn.Parameter(torch.tensor([[1.0, 1.0, 1.0, 1.0], [other, 1.0, 1.0, 1.0]]))
+        self.numbers = torch.nn.Parameter(torch.tensor([2.0, 3.0, 4.0]))
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        first, second = (rows[:, None] * self.scores).sum(-1).split(1, -1)
+        return torch.where(first < second, self.numbers, -self.numbers)
+
+
+def one_text(rows: int) -> dict[str, torch.Tensor]:
+    return {"rows": torch.tensor([[0.25, 1.0, 1.0, 1.0]] * rows, dtype=torch.float16)}
+
+
+def test_where_two_experts_score_alike_a_file_in_half_precision_may_take_the_other_one(tmp_path: Path) -> None:
+    # 3.25 and 3.25024 are one number of float16.
+    model: Any = Chosen(1 + 2**-10).eval().half()
+    result = export(model, [one_text(3), one_text(5)], tmp_path / "model.onnx")
+    assert result.discrepancies is not None and result.discrepancies.success, str(result)
+    assert any("two experts score alike" in note for note in result.discrepancies.notes)
+
+
+def test_where_experts_do_not_score_alike_it_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = OnnxFile.run
+
+    def run_other(file: OnnxFile, feeds: Any) -> Any:
+        found = run(file, feeds)
+        return {name: -tensor if tensor.dtype == torch.float16 else tensor for name, tensor in found.items()}
+
+    monkeypatch.setattr(OnnxFile, "run", run_other)
+    model: Any = Chosen(3.0).eval().half()
+    result = export(model, [one_text(3), one_text(5)], tmp_path / "model.onnx")
+    assert result.discrepancies is not None and not result.discrepancies.success
+
+
 def test_nodes_without_a_kernel_of_bfloat16_compute_in_float32_between_values_without_a_type() -> None:
     onnx, ir = pytest.importorskip("onnx"), pytest.importorskip("onnx_ir")
     from exportcompat.patches.torch_onnx._float32_nodes import widen_nodes

@@ -193,6 +193,21 @@ def test_texts_and_images_are_as_many_only_where_they_have_to_be(needs: bool, ax
     assert sizes == ({(1, None), (3, None), (2, None)} if needs else {(1, 2), (3, 2), (2, 1), (2, 3), (2, 2)})
 
 
+def test_images_and_their_masks_are_as_many(tmp_path: Path) -> None:
+    class Masked(Pairs):
+        def forward(self, input_ids: Any, pixel_values: Any, pixel_attention_mask: Any) -> Any:
+            # Eager broadcasts one image to the masks of two.
+            return super().forward(input_ids, pixel_values * pixel_attention_mask[:, None])
+
+    call = {"input_ids": torch.arange(16).reshape(2, 8), "pixel_values": torch.randn(2, 3, 2, 2)}
+    model = Masked(needs=False)
+    observer = observe(model, {**call, "pixel_attention_mask": torch.ones(2, 2, 2)}, generate=False)
+    found = observer.check_discrepancies(exported(model, observer, tmp_path))
+    assert found.success, found
+    counts = {(row.inputs["pixel_values"][0], row.inputs["pixel_attention_mask"][0]) for row in found}
+    assert counts == {(1, 1), (2, 2), (3, 3)}
+
+
 def test_choices_vary_in_their_number_and_length() -> None:
     class Choosing(Module):
         def forward(self, input_ids: Any, boxes: Any) -> Any:

@@ -82,3 +82,9 @@ def test_a_cache_is_found_by_any_of_its_names() -> None:
     assert cache_of({"tokens": 0, "kwargs": 3}) is None
     assert cache_name(["tokens", "cache_params"]) == "cache_params"
     assert cache_name(["tokens"]) == ""
+
+
+def test_a_state_is_a_cache_of_a_text_alone() -> None:
+    assert cache_name(["input_ids", "state", "use_cache"]) == "state"
+    assert cache_name(["input_ids", "pixel_values", "state", "noise"]) == ""
+    assert cache_name(["input_values", "state", "sr"]) == ""

@@ -125,9 +125,10 @@ class MadeUpCalls:
 
     def _other_sizes(self) -> Iterator[_Call]:
         for name in dict.fromkeys((BATCH, self._images)):
+            together = {name, *(self._beside_images() if name == self._images else ())}
             for count in _COUNTS if self._is_free(name) and not self._has_places(name) else ():
                 if count not in self._seen(name):
-                    yield self._call({**self._sizes, name: count}, "calls of other sizes")
+                    yield self._call({**self._sizes, **dict.fromkeys(together, count)}, "calls of other sizes")
         for name in self._lengths():
             seen = self._seen(name)
             length = max(seen) - _FEWER
@@ -138,6 +139,16 @@ class MadeUpCalls:
     def _images(self) -> str:
         """The name of the axis that counts images."""
         return self._observed.axes.get(_IMAGES, {}).get(0, BATCH)
+
+    def _beside_images(self) -> set[str]:
+        """Return the names of axes that count rows beside those of images, such as of their masks and their sizes.
+
+        Eager may take one row for several images, and broadcasts it then; a graph need not.
+        """
+        if self._images == BATCH:
+            return set()
+        first = {axes[0] for axes in self._observed.axes.values() if 0 in axes}
+        return {name for name in first - {BATCH} if self._sizes[name] == self._sizes[self._images]}
 
     def _has_places(self, name: str) -> bool:
         """Say whether an axis counts images alone, and the texts have places for so many of them and no others."""

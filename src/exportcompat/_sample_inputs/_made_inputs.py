@@ -20,6 +20,8 @@ _BINS = ("num_mel_bins", "feature_size", "input_feat_per_channel", "feature_proj
 """What configurations call the features of a moment of a sound."""
 _PLACEHOLDERS = ("image_token_id", "image_token_index", "media_token_id", "audio_token_id", "audio_token_index")
 _SPECIAL = re.compile(r"\w+_token_(id|index)")
+_FRAMES = ("num_frames", "frames_per_clip")
+"""What configurations call the images of a video."""
 _RATE = 16_000
 _GRIDS = ("image_grid_thw", "image_grid_hw")
 """Arguments that say how many patches an image has; where there is one, images are rows of patches."""
@@ -171,7 +173,7 @@ def _image_shape(config: Any) -> tuple[int, ...]:
     if size is None:
         size = getattr(config, "img_size", None) or 32 * _stride(config)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
-    frames = [config.num_frames] if hasattr(config, "num_frames") else []
+    frames = [getattr(config, name) for name in _FRAMES if hasattr(config, name)][:1]
     return (*frames, _channels(config), height, width)
 
 

@@ -42,10 +42,10 @@ class BranchedFile(OnnxFile):
         inputs = {**later.inputs, **first.inputs, _MASK: ["batch", "total_sequence"]}
         self.inputs = {name: shape for name, shape in inputs.items() if name != _SWITCH}
 
-    def in_float32(self) -> OnnxFile:
+    def in_float32(self, shaken: int | None = None) -> OnnxFile:
         """Return copies of both graphs that compute in float32; see `OnnxFile`."""
-        first = self._first.in_float32()
-        return BranchedFile(first, first if self._later is self._first else self._later.in_float32())
+        first = self._first.in_float32(shaken)
+        return BranchedFile(first, first if self._later is self._first else self._later.in_float32(shaken))
 
     def dtype(self, name: str) -> Any:
         """Return the torch dtype of an input."""

@@ -16,19 +16,24 @@ _TYPED_ATTRIBUTES = ("to", "dtype", "output_dtype")
 
 
 @contextmanager
-def float32_copy(path: Path) -> Iterator[Path]:
+def float32_copy(path: Path, shaken: int | None = None) -> Iterator[Path]:
     """Give the path of a copy of a file in which float32 stands for float16 and bfloat16; it is gone afterwards.
 
-    Each weight has the value that it has in the file. A result differs from that of the file by what each operator in
+    Each weight has the value that it has in the file, or, where a seed is given, one that is off from it at random by
+    up to what its type rounds off. A result differs from that of the file by what each operator in
     half precision rounds off. The smallest and the largest number of the type, which masks have, become those of
     float32, as in a copy of the model: they leave nothing of a score that they are added to.
+
+    Args:
+        path: the file.
+        shaken: a seed, for weights that are off; None for those of the file.
 
     Raises:
         MissingExtraError: onnx-ir is not installed.
     """
     ir: Any = require("onnx_ir", "onnx")
     model = ir.load(path)
-    widen = _Widening(ir, model)
+    widen = _Widening(ir, model, shaken)
     for graph in model.graphs():
         for value in (*graph.inputs, *graph.initializers.values()):
             widen.value(value)
@@ -50,10 +55,11 @@ class _Widening:
     Args:
         ir: the package `onnx_ir`.
         model: what is changed.
+        shaken: a seed, for weights that are off by what their type rounds off.
     """
 
-    def __init__(self, ir: Any, model: Any) -> None:
-        self._ir = ir
+    def __init__(self, ir: Any, model: Any, shaken: int | None) -> None:
+        self._ir, self._random = ir, None if shaken is None else _random(shaken)
         self._half = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
         values = (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values())
         kinds = sorted({value.dtype for value in values if value.dtype in self._half})
@@ -90,8 +96,10 @@ class _Widening:
 
     def _numbers(self, array: Any) -> Any:
         made = array.astype("float32")
+        if self._random is not None and array.dtype != made.dtype:
+            made *= 1 + _rounding(array.dtype) * self._random.uniform(-1, 1, array.shape)
         for end, wide in self._ends:
-            made[made == end] = wide
+            made[array == end] = wide
         return made
 
 
@@ -102,3 +110,16 @@ def _ends(dtype: Any) -> list[tuple[float, float]]:
 
     own, wide = cast("Any", ml_dtypes.finfo)(dtype), np.finfo(np.float32)
     return [(float(own.min), float(wide.min)), (float(own.max), float(wide.max))]
+
+
+def _rounding(dtype: Any) -> float:
+    """Return the largest share of a number that a type rounds off."""
+    import ml_dtypes
+
+    return float(cast("Any", ml_dtypes.finfo)(dtype).eps) / 2
+
+
+def _random(seed: int) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(seed)

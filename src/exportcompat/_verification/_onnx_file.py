@@ -96,13 +96,17 @@ class OnnxFile:
         """The type of half precision that goes in or comes out, `"float16"` or `"bfloat16"`; empty where none does."""
         return "bfloat16" if self.is_widened else next((name for name in HALF if name in self.types.values()), "")
 
-    def in_float32(self) -> "OnnxFile":
-        """Return a copy of the file that computes in float32, with the same weights, and whose results are in it."""
-        if self.is_widened:
+    def in_float32(self, shaken: int | None = None) -> "OnnxFile":
+        """Return a copy of the file that computes in float32, and whose results are in it.
+
+        Args:
+            shaken: a seed, for weights that are off from the file's by what their type rounds off; None for the same.
+        """
+        if self.is_widened and shaken is None:
             made = copy.copy(self)
             made.is_widened, made.types = False, self._types
             return made
-        with float32_copy(self.path) as path:
+        with float32_copy(self.path, shaken) as path:
             return OnnxFile(path, provider=self.provider)
 
     @property
