@@ -20,7 +20,7 @@ from ._changed_tensors import changing_spans
 from ._exporter_table import ExporterTable
 from ._nested_graphs import graphs, has_body, write_flat
 from ._node_trace import NotTracedError, write_traced
-from ._same_nodes import writer_of
+from ._same_nodes import write_same, writer_of
 
 _Write = Callable[[Any, Any], Any]
 
@@ -70,6 +70,7 @@ def rewritten(program: Any, table: ExporterTable) -> Any:
 
 def _write_graph(module: Any, table: ExporterTable, others: Any) -> None:
     write_flat(module)
+    write_same(module.graph)
     module.graph.eliminate_dead_code()
     for span in changing_spans(module.graph):
         _write_apart(module.graph, span, table, others)

@@ -13,9 +13,14 @@ _aten = torch.ops.aten
 def writer_of(node: Any) -> Callable[[Any, Any], None] | None:
     """Return what writes a node, given the graph and the node; None for those that have to be traced."""
     found = _WRITES.get(node.target)
-    if found is None or node.target is not _aten.dropout.default:
-        return found if found is None or _is_on_one_device(node) else None
-    return found if node.args[2] is False else None
+    return found if found is None or _is_on_one_device(node) else None
+
+
+def write_same(graph: Any) -> None:
+    """Put what a dropout is given in its place: it is the same tensor, and a change of one is a change of both."""
+    for node in graph.find_nodes(op="call_function", target=_aten.dropout.default):
+        if node.args[2] is False:
+            put_in_place(node, node.args[0])
 
 
 def put_in_place(node: Any, value: Any) -> None:
@@ -37,10 +42,6 @@ def _write_cast(_: Any, node: Any) -> None:
         put_in_place(node, value)
     else:
         node.target, node.args, node.kwargs = _aten._to_copy.default, (value,), {"dtype": dtype}
-
-
-def _write_dropout(_: Any, node: Any) -> None:
-    put_in_place(node, node.args[0])
 
 
 def _write_contiguous(_: Any, node: Any) -> None:
@@ -68,6 +69,5 @@ _WRITES: dict[Any, Callable[[Any, Any], None]] = {
     **dict.fromkeys((_aten.to.dtype, _aten.to.device, _aten.to.dtype_layout, _aten.to.other), _write_cast),
     _aten.reshape.default: _write_view,
     _aten.contiguous.default: _write_contiguous,
-    _aten.dropout.default: _write_dropout,
 }
 """What a program is full of; the rest can be traced node by node."""

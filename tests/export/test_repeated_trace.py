@@ -50,12 +50,13 @@ class Changed(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         tail.add_(1).masked_fill_(~mask.unsqueeze(-1), 0)
         left, right = (x * 2).chunk(2, -1)
         left.mul_(right)
-        same = self.dropout(x + 1)
+        more = x + 1
+        same = self.dropout(more)
         same /= 3
         grown = torch.zeros_like(x)
         for at in range(3):
             grown[..., at] = whole[..., at] * (at + 1)
-        return whole, tail * 2, left, right.reshape(-1), same, grown, (x + 0).flatten().sub_(1)
+        return whole, tail * 2, left, right.reshape(-1), more, grown, (x + 0).flatten().sub_(1)
 
 
 class Choosing(torch.nn.Module):  # type: ignore[misc,unused-ignore]
