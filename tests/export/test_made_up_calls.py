@@ -194,13 +194,17 @@ def test_texts_and_images_are_as_many_only_where_they_have_to_be(needs: bool, ax
 
 
 def test_images_and_their_masks_are_as_many(tmp_path: Path) -> None:
-    class Masked(Pairs):
+    class Masked(Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pairs = Pairs(needs=False)
+
         def forward(self, input_ids: Any, pixel_values: Any, pixel_attention_mask: Any) -> Any:
             # Eager broadcasts one image to the masks of two.
-            return super().forward(input_ids, pixel_values * pixel_attention_mask[:, None])
+            return self.pairs(input_ids, pixel_values * pixel_attention_mask[:, None])
 
     call = {"input_ids": torch.arange(16).reshape(2, 8), "pixel_values": torch.randn(2, 3, 2, 2)}
-    model = Masked(needs=False)
+    model = Masked()
     observer = observe(model, {**call, "pixel_attention_mask": torch.ones(2, 2, 2)}, generate=False)
     found = observer.check_discrepancies(exported(model, observer, tmp_path))
     assert found.success, found
