@@ -46,6 +46,7 @@ CASES = (
     _model("counting", "that makes a number of a size"),
     _model("growing", "that lengthens a table"),
     _model("ranking", "that ranks tokens"),
+    _model("taking", "that takes elements along an axis"),
     _model("voting", "that asks what most tokens are"),
     _model("pooling", "that pools tokens into windows"),
     Case(
