@@ -26,7 +26,7 @@ def patch_override(original: Callable[..., Any]) -> Callable[..., Any]:
     return _override
 
 
-def _gathered(input: Any, indices: Any, dim: int | None = None) -> Any:
+def _gathered(input: Any, indices: Any, dim: int | None = None) -> Any:  # noqa: A002 (as torch names it)
     """Return the elements of a tensor that indices name along an axis; the other axes are broadcast."""
     import torch
 
