@@ -32,7 +32,7 @@ def _gathered(input: Any, indices: Any, dim: int | None = None) -> Any:  # noqa:
 
     if dim is None:
         return input.flatten().gather(0, indices.flatten())
-    axis = dim % input.dim()
+    axis = range(input.dim())[dim]
     sizes = [list(input.shape), list(indices.shape)]
     common = torch.broadcast_shapes(*([*item[:axis], 1, *item[axis + 1 :]] for item in sizes))
     source, index = ([*common[:axis], item[axis], *common[axis + 1 :]] for item in sizes)

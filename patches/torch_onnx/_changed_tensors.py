@@ -58,6 +58,10 @@ def _aliased(node: Any, *, is_write: bool) -> Iterator[Any]:
     )
     for item in node.target._schema.arguments:
         kind = item.alias_info
-        is_meant = kind is not None and (kind.is_write if is_write else True)
-        if is_meant and isinstance(given.get(item.name), torch.fx.Node):
-            yield given[item.name]
+        if kind is None or (is_write and not kind.is_write):
+            continue
+        value = given.get(item.name)
+        if is_write and isinstance(value, (list, tuple)):
+            raise NotTracedError(f"{node.target} changes a list")
+        if isinstance(value, torch.fx.Node):
+            yield value

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from ._same_nodes import put_in_place
+
 _ops = torch.ops.higher_order
 _BODIES = frozenset({_ops.cond, _ops.scan})
 
@@ -33,8 +35,9 @@ def write_flat(module: Any) -> None:
             results = module.graph.graph_copy(inner, known)
         for user in list(node.users):
             # The users of a function's results pick one each.
-            user.replace_all_uses_with(results[user.args[1]])
-            module.graph.erase_node(user)
+            put_in_place(user, results[user.args[1]])
+            if not user.users:
+                module.graph.erase_node(user)
         module.graph.erase_node(node)
         module.graph.erase_node(body)
 

@@ -1,6 +1,7 @@
 """A program that the exporter has functions for, made without tracing the whole of it once more."""
 
 import copy
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -25,6 +26,7 @@ from ._same_nodes import write_same, writer_of
 _Write = Callable[[Any, Any], Any]
 
 _aten = torch.ops.aten
+_LOG = logging.getLogger(__name__)
 _KEPT = {
     _aten._assert_async.default,
     _aten._assert_async.msg,
@@ -47,13 +49,10 @@ def rewritten(program: Any, table: ExporterTable) -> Any:
     signature = program.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         return None
+    if not all(_can_stay(node) for inner in graphs(program.graph_module) for node in inner.graph.nodes):
+        return None
     try:
-        for inner in graphs(program.graph_module):
-            if not all(map(_can_stay, inner.graph.nodes)):
-                return None
-            # What it cannot take is found before any work is done.
-            changing_spans(inner.graph)
-        module = _copied(program.graph_module)
+        module = _flat_copy(program.graph_module)
         composites, others = _split_decomp_table_to_cia_and_python_decomp(dict(table))
         # Without it a size may become a number.
         with enable_python_dispatcher():
@@ -63,13 +62,13 @@ def rewritten(program: Any, table: ExporterTable) -> Any:
                     _write_graph(inner, table, others)
             _run(module)
         return program._update(module, copy.deepcopy(signature))
-    except Exception:
+    except Exception as error:
         # Tracing has the words for what cannot be taken apart, and knows more ways.
+        _LOG.debug("the whole program is traced: %s", error, exc_info=not isinstance(error, NotTracedError))
         return None
 
 
 def _write_graph(module: Any, table: ExporterTable, others: Any) -> None:
-    write_flat(module)
     write_same(module.graph)
     module.graph.eliminate_dead_code()
     for span in changing_spans(module.graph):
@@ -80,6 +79,20 @@ def _write_graph(module: Any, table: ExporterTable, others: Any) -> None:
     _share_sizes(module.graph)
     module.graph.eliminate_dead_code()
     module.recompile()
+
+
+def _flat_copy(module: Any) -> Any:
+    """Return a copy without functions that are called once: a tensor may be made in one, and be changed behind it.
+
+    Raises:
+        NotTracedError: a graph changes what it is given, which is found before any other work is done.
+    """
+    made = _copied(module)
+    for inner in list(graphs(made)):
+        write_flat(inner)
+    for inner in graphs(made):
+        changing_spans(inner.graph)
+    return made
 
 
 def _copied(module: Any) -> Any:

@@ -24,11 +24,11 @@ def write_same(graph: Any) -> None:
 
 
 def put_in_place(node: Any, value: Any) -> None:
-    """Put another node in the place of one; what a program returns keeps its name."""
-    if any(user.op == "output" for user in node.users):
+    """Put another node in the place of one; what a program returns keeps its name, and has all changes of the other."""
+    node.replace_all_uses_with(value, delete_user_cb=lambda user: user.op != "output")
+    if node.users:
+        node.graph.output_node().prepend(node)
         node.target, node.args, node.kwargs = _aten.clone.default, (value,), {}
-    else:
-        node.replace_all_uses_with(value)
 
 
 def _is_on_one_device(node: Any) -> bool:

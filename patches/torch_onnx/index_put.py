@@ -43,7 +43,8 @@ def _with_index_put(original: Callable[..., Any], function: Callable[..., Any]) 
         from ._exact_division import of_integers
 
         table = made(onnx_registered_ops)
-        return {**table, **of_integers(), torch.ops.aten.index_put.default: function}
+        table.correct({**of_integers(), torch.ops.aten.index_put.default: function})
+        return table
 
     return create_onnx_friendly_decomposition_table
 
@@ -66,7 +67,7 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     if not axes or any(indices[axis].dtype in (torch.bool, torch.uint8) for axis in axes):
         return masked_put(x, indices, values, accumulate)
-    places = torch.broadcast_tensors(*(indices[axis] for axis in axes))
+    places = torch.broadcast_tensors(*(indices[axis].to(torch.int64) for axis in axes))
     others = [axis for axis in range(x.dim()) if axis not in axes]
     order, kept = [*axes, *others], [x.shape[axis] for axis in others]
     count, width = math.prod(places[0].shape), math.prod(kept)

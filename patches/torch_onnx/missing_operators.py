@@ -44,22 +44,11 @@ def patch_decomposition_table(original: Callable[..., Any]) -> Callable[..., Any
     def create_onnx_friendly_decomposition_table(onnx_registered_ops: Any) -> dict[Any, Any]:
         ours = {operator: made for operator, made in table().items() if operator not in onnx_registered_ops}
         found: dict[Any, Any] = original(onnx_registered_ops)
-        corrected = {operator: _or_else(made, found.get(operator)) for operator, made in corrections().items()}
-        return ExporterTable({**ours, **found, **corrected}, onnx_registered_ops, corrected)
+        made = ExporterTable({**ours, **found}, onnx_registered_ops)
+        made.correct(corrections())
+        return made
 
     return create_onnx_friendly_decomposition_table
-
-
-def _or_else(function: Callable[..., Any], other: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Return a function that leaves the calls which are not its own to the one that torch has, if any."""
-    if other is None:
-        return function
-
-    def take_apart(*args: Any, **kwargs: Any) -> Any:
-        answer = function(*args, **kwargs)
-        return other(*args, **kwargs) if answer is NotImplemented else answer
-
-    return take_apart
 
 
 SPECS = (

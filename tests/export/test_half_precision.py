@@ -76,6 +76,21 @@ def test_where_two_experts_score_alike_a_file_in_half_precision_may_take_the_oth
     assert any("two experts score alike" in note for note in result.discrepancies.notes)
 
 
+def test_where_two_experts_score_alike_it_may_not_give_the_numbers_of_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = OnnxFile.run
+
+    def run_other(file: OnnxFile, feeds: Any) -> Any:
+        found = run(file, feeds)
+        return {name: tensor + 9 if tensor.dtype == torch.float16 else tensor for name, tensor in found.items()}
+
+    monkeypatch.setattr(OnnxFile, "run", run_other)
+    model: Any = Chosen(1 + 2**-10).eval().half()
+    result = export(model, [one_text(3), one_text(5)], tmp_path / "model.onnx")
+    assert result.discrepancies is not None and not result.discrepancies.success
+
+
 def test_where_experts_do_not_score_alike_it_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = OnnxFile.run
 

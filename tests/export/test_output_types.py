@@ -44,7 +44,9 @@ def test_whole_numbers_are_exact() -> None:
     assert not measure({"x": large + torch.tensor([0, 1])}, {"x": large}, WIDENED["float16"])["success"]
     # As numbers of float64 both are the same.
     assert not measure({"x": large + torch.tensor([1, 0])}, {"x": large})["success"]
-    assert measure({"x": large + torch.tensor([0, 1])}, {"x": large}, 2.0)["success"]
+    assert not measure({"x": large + torch.tensor([0, 1])}, {"x": large}, 2.0)["success"]
+    truth = torch.tensor([True, False])
+    assert not measure({"x": ~truth}, {"x": truth}, 2.0)["success"]
 
 
 def test_a_complex_output_is_pairs_in_a_file(tmp_path: Path) -> None:

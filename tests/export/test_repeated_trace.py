@@ -1,5 +1,6 @@
 """The exporter traces a program once more where something has to be taken apart, and only there."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,36 @@ class Choosing(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         return torch.cond(mask.all(), scaled, kept, (x,)).to(torch.float64) + 1
 
 
+class Quiet(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """Makes without gradients what it changes with them, and returns what a dropout of evaluation gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = torch.nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return tensors made of `x`, `(batch, sequence, 6)`, that share elements with what is changed."""
+        first, second, third = x + 1, x + 2, x + 3
+        with torch.no_grad():
+            flat = first.reshape(-1)
+            rows, same = second.reshape(-1, 6), second.to(x.dtype)
+        flat.mul_(2)
+        rows[:, 0] = 0
+        dropped = self.dropout(third)
+        third[..., 1:].add_(5)
+        dropped[..., 0] = 7
+        return first * 1, flat + 0, second.sum(-1), same * 1, dropped, third * 2
+
+
+class Ungraded(Quiet):
+    """Has no gradients at all."""
+
+    @torch.no_grad()
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """See `Quiet`."""
+        return super().forward(x, mask)
+
+
 class Writing(torch.nn.Module):  # type: ignore[misc,unused-ignore]
     """Changes what it is given."""
 
@@ -84,6 +115,9 @@ class Writing(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         """Return twice `x`, `(batch, sequence, 6)`, after it has become another one."""
         x.copy_(torch.where(mask.unsqueeze(-1), x, 0))
         return x * 2
+
+
+KINDS = [Renamed, Changed, Choosing, Quiet, Ungraded, Writing]
 
 
 def _inputs(batch: int, sequence: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -115,7 +149,8 @@ def _is_traced_again(monkeypatch: pytest.MonkeyPatch, export: Callable[[], Any])
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_traced"), [(Renamed, False), (Changed, False), (Choosing, False), (Writing, True)]
+    ("kind", "is_traced"),
+    [(Renamed, False), (Changed, False), (Choosing, False), (Quiet, False), (Ungraded, False), (Writing, True)],
 )
 def test_traced_again_where_needed(
     kind: type[torch.nn.Module], is_traced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -127,7 +162,7 @@ def test_traced_again_where_needed(
     assert _is_traced_again(monkeypatch, lambda: _export(kind(), path, (_SPEC,)))
 
 
-@pytest.mark.parametrize("kind", [Renamed, Changed, Choosing, Writing])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(2, 5), (1, 1), (3, 7), (0, 4), (2, 0)])
 def test_like_eager(kind: type[torch.nn.Module], shape: tuple[int, int], tmp_path: Path) -> None:
     model, path = kind().eval(), tmp_path / "model.onnx"
@@ -173,3 +208,13 @@ def test_program_stays_as_it_is(tmp_path: Path) -> None:
     with apply_patches():
         torch.onnx.export(program, (), str(tmp_path / "model.onnx"), dynamo=True, verbose=False)
     assert str(program.graph) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_taken_apart_is_known(
+    kind: type[torch.nn.Module], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="exportcompat.patches.torch_onnx._rewritten_program"):
+        _export(kind(), tmp_path / "model.onnx")
+    # An error that is none of ours is noted with its traceback.
+    assert not [record.getMessage() for record in caplog.records if record.exc_info]

@@ -291,10 +291,10 @@ def _part(found: Any, wanted: Any, tolerance: float | None) -> tuple[float, floa
 def allowed(wanted: Any, tolerance: float | None = None) -> float:
     """Return the tolerance for a tensor, by the size of its elements; in float32 if not only few are above 100.
 
-    Integers and truth values are exact, unless a number of one's own is given.
+    Integers and truth values are exact, whatever tolerance is given.
     """
     if not wanted.is_floating_point():
-        return TOLERANCE if tolerance is None or isinstance(tolerance, Share) else tolerance
+        return TOLERANCE
     if isinstance(tolerance, Share):
         return tolerance * max(1.0, float(wanted.abs().max()))
     if tolerance is not None:

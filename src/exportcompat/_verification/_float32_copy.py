@@ -1,5 +1,6 @@
 """A copy of a file in half precision that computes in float32, with the same weights."""
 
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,7 +60,7 @@ class _Widening:
     """
 
     def __init__(self, ir: Any, model: Any, shaken: int | None) -> None:
-        self._ir, self._random = ir, None if shaken is None else _random(shaken)
+        self._ir, self._shaken = ir, shaken
         self._half = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
         values = (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values())
         kinds = sorted({value.dtype for value in values if value.dtype in self._half})
@@ -88,16 +89,17 @@ class _Widening:
             return tensor
         # A weight is read when it is written, so that they are not all in memory twice.
         return self._ir.LazyTensor(
-            lambda: self._ir.Tensor(self._numbers(tensor.numpy())),
+            lambda: self._ir.Tensor(self._numbers(tensor.numpy(), tensor.name or "")),
             dtype=self._ir.DataType.FLOAT,
             shape=tensor.shape,
             name=tensor.name,
         )
 
-    def _numbers(self, array: Any) -> Any:
+    def _numbers(self, array: Any, name: str) -> Any:
         made = array.astype("float32")
-        if self._random is not None and array.dtype != made.dtype:
-            made *= 1 + _rounding(array.dtype) * self._random.uniform(-1, 1, array.shape)
+        # A number by itself is a factor or an exponent, and no weight.
+        if self._shaken is not None and array.dtype != made.dtype and array.size > 1:
+            made *= 1 + _rounding(array.dtype) * (2 * _random(self._shaken, name).random(array.shape, "float32") - 1)
         for end, wide in self._ends:
             made[array == end] = wide
         return made
@@ -119,7 +121,8 @@ def _rounding(dtype: Any) -> float:
     return float(cast("Any", ml_dtypes.finfo)(dtype).eps) / 2
 
 
-def _random(seed: int) -> Any:
+def _random(seed: int, name: str) -> Any:
+    """Return a source of numbers for a weight, which is read anew each time that it is written."""
     import numpy as np
 
-    return np.random.default_rng(seed)
+    return np.random.default_rng((seed, zlib.crc32(name.encode())))
