@@ -102,7 +102,7 @@ class Quiet(torch.nn.Module):  # type: ignore[misc,unused-ignore]
 class Ungraded(Quiet):
     """Has no gradients at all."""
 
-    @torch.no_grad()
+    @torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """See `Quiet`."""
         return super().forward(x, mask)
