@@ -18,7 +18,14 @@ def table() -> dict[Any, Callable[..., Any]]:
         aten.mode.default: _mode,
         aten.nanmedian.default: _nanmedian_of_all,
         aten.nanmedian.dim: _nanmedian,
+        aten.sort.stable: _sort,
     }
+
+
+def _sort(x: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> tuple[Any, Any]:
+    """Return the elements in order along an axis, and their places; ONNX has the first of equal ones first."""
+    values, order = torch.sort(x.to(torch.int32) if x.dtype == torch.bool else x, dim, descending)
+    return values.to(x.dtype), order
 
 
 @of_one_element
@@ -76,8 +83,7 @@ def _mode(x: Any, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
 
 def _sorted(x: Any, dim: int) -> tuple[Any, Any]:
     """Return the elements along an axis from the smallest on, and their places, the first of equal ones first."""
-    values, order = torch.sort(x.to(torch.int32) if x.dtype == torch.bool else x, dim)
-    return values.to(x.dtype), order
+    return _sort(x, dim=dim)
 
 
 def _at(values: Any, order: Any, rank: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:

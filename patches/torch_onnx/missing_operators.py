@@ -1,8 +1,8 @@
 """Some operators of torch have none in ONNX, or none for every call: ranks, searches, windows, quotients.
 
 Symptom: `No ONNX function found` for `cummax`, `cummin` or `searchsorted`, which `torch.isin` of many elements becomes,
-for `median`, `mode`, `kthvalue`, `masked_select`, `cumprod`, `fmax`, `hypot`, `copysign`, `erfinv`, `gcd` and others;
-ONNX Runtime refuses sums, powers and means of booleans, and `relu` or `floor` of integers.
+for `median`, `mode`, `kthvalue`, a stable sort, `masked_select`, `cumprod`, `fmax`, `hypot`, `copysign`, `erfinv`,
+`gcd` and others; ONNX Runtime refuses sums, powers and means of booleans, and `relu` or `floor` of integers.
 With group normalization a file stops in a call without images: `cannot be reshaped to the requested shape. Input
 shape:{0,32,...}, requested shape:{0,32,-1}`, in the tokenizers of images of Chameleon and Emu3. No function is found
 for `_int_mm` either, the product of int8 matrices in models whose activations are quantized (torchao). For

@@ -107,6 +107,26 @@ def test_a_file_has_them_at_any_length(tmp_path: Path) -> None:
         assert torch.equal(torch.from_numpy(found), Ranked()(rows(*shape)))
 
 
+class Ordered(Module):  # type: ignore[misc,unused-ignore]
+    """Orders in which equal elements stay as they were, of `(batch, length)` numbers."""
+
+    def forward(self, x: Any) -> Any:
+        kinds = (x % 3).to(torch.int64)
+        values, order = torch.sort(x > 0, dim=0, stable=True, descending=True)
+        return kinds.argsort(dim=-1, stable=True), kinds.argsort(descending=True, stable=True), values, order
+
+
+@needs_the_spec
+def test_a_file_keeps_the_order_of_equal_elements(tmp_path: Path) -> None:
+    path, axes = tmp_path / "model.onnx", ({0: "batch", 1: "length"},)
+    with apply_patches(on_assumption="error"):
+        torch.onnx.export(Ordered().eval(), (rows(3, 7),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for shape in ((3, 7), (1, 1), (40, 130), (0, 5)):
+        for found, wanted in zip(session.run(None, {"x": rows(*shape).numpy()}), Ordered()(rows(*shape)), strict=True):
+            assert torch.equal(torch.from_numpy(found), wanted)
+
+
 @needs_the_spec
 def test_a_file_normalizes_groups_of_no_images(tmp_path: Path) -> None:
     path, norm = tmp_path / "model.onnx", torch.nn.GroupNorm(4, 8).eval()
