@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ._same_nodes import put_in_place
+from ._same_nodes import substitute
 
 _ops = torch.ops.higher_order
 _BODIES = frozenset({_ops.cond, _ops.scan})
@@ -35,7 +35,7 @@ def write_flat(module: Any) -> None:
             results = module.graph.graph_copy(inner, known)
         for user in list(node.users):
             # The users of a function's results pick one each.
-            put_in_place(user, results[user.args[1]])
+            substitute(user, results[user.args[1]])
             if not user.users:
                 module.graph.erase_node(user)
         module.graph.erase_node(node)

@@ -11,7 +11,7 @@ from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from ._same_nodes import put_in_place
+from ._same_nodes import substitute
 
 
 class NotTracedError(Exception):
@@ -48,7 +48,7 @@ def write_traced(graph: Any, nodes: Sequence[Any], table: Any) -> list[Any]:
     for node, value in zip(results, traced.output_node().args[0], strict=True):
         if not isinstance(value, torch.fx.Node):
             raise NotTracedError(f"{node.target} gives {value!r}")
-        put_in_place(node, known[value])
+        substitute(node, known[value])
     return added
 
 

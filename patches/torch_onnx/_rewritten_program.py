@@ -21,9 +21,9 @@ from ._changed_tensors import changing_spans
 from ._exporter_table import ExporterTable
 from ._nested_graphs import graphs, has_body, write_flat
 from ._node_trace import NotTracedError, write_traced
-from ._same_nodes import write_same, writer_of
+from ._same_nodes import inline_dropouts, quick_rewriter_of
 
-_Write = Callable[[Any, Any], Any]
+_Rewrite = Callable[[Any, Any], Any]
 
 _aten = torch.ops.aten
 _LOG = logging.getLogger(__name__)
@@ -69,13 +69,13 @@ def rewritten(program: Any, table: ExporterTable) -> Any:
 
 
 def _write_graph(module: Any, table: ExporterTable, others: Any) -> None:
-    write_same(module.graph)
+    inline_dropouts(module.graph)
     module.graph.eliminate_dead_code()
     for span in changing_spans(module.graph):
-        _write_apart(module.graph, span, table, others)
+        _decompose(module.graph, span, table, others)
     for node in list(module.graph.nodes):
-        if write := _write(node, table, others):
-            write(module.graph, node)
+        if rewrite := _rewriter_of(node, table, others):
+            rewrite(module.graph, node)
     _share_sizes(module.graph)
     module.graph.eliminate_dead_code()
     module.recompile()
@@ -113,7 +113,7 @@ def _can_stay(node: Any) -> bool:
     return not isinstance(node.target, torch._ops.OperatorBase)
 
 
-def _write(node: Any, table: ExporterTable, others: Any) -> _Write | None:
+def _rewriter_of(node: Any, table: ExporterTable, others: Any) -> _Rewrite | None:
     """Return what writes a node, or None where it is right as it is.
 
     Args:
@@ -134,21 +134,21 @@ def _write(node: Any, table: ExporterTable, others: Any) -> _Write | None:
         if node.target not in table.functions:
             raise NotTracedError(f"{node.target} has no function")
         return None
-    return writer_of(node) or partial(_write_one_apart, table=table, others=others)
+    return quick_rewriter_of(node) or partial(_decompose_one, table=table, others=others)
 
 
-def _write_one_apart(graph: Any, node: Any, table: ExporterTable, others: Any) -> None:
+def _decompose_one(graph: Any, node: Any, table: ExporterTable, others: Any) -> None:
     picks = [user for user in node.users if user.target is getitem]
-    _write_apart(graph, [node, *picks], table, others)
+    _decompose(graph, [node, *picks], table, others)
 
 
-def _write_apart(graph: Any, nodes: Sequence[Any], table: ExporterTable, others: Any) -> None:
+def _decompose(graph: Any, nodes: Sequence[Any], table: ExporterTable, others: Any) -> None:
     targets = {node.target for node in nodes}
     for item in write_traced(graph, nodes, others):
-        if write := _write(item, table, others):
+        if rewrite := _rewriter_of(item, table, others):
             if item.target in targets:
                 raise NotTracedError(f"{item.target} is not taken apart as the exporter wants it")
-            write(graph, item)
+            rewrite(graph, item)
     for node in reversed(nodes):
         # What changes a tensor is kept by the removal of what nobody uses.
         if not node.users:

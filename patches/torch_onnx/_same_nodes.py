@@ -10,20 +10,20 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 _aten = torch.ops.aten
 
 
-def writer_of(node: Any) -> Callable[[Any, Any], None] | None:
+def quick_rewriter_of(node: Any) -> Callable[[Any, Any], None] | None:
     """Return what writes a node, given the graph and the node; None for those that have to be traced."""
     found = _WRITES.get(node.target)
     return found if found is None or _is_on_one_device(node) else None
 
 
-def write_same(graph: Any) -> None:
+def inline_dropouts(graph: Any) -> None:
     """Put what a dropout is given in its place: it is the same tensor, and a change of one is a change of both."""
     for node in graph.find_nodes(op="call_function", target=_aten.dropout.default):
         if node.args[2] is False:
-            put_in_place(node, node.args[0])
+            substitute(node, node.args[0])
 
 
-def put_in_place(node: Any, value: Any) -> None:
+def substitute(node: Any, value: Any) -> None:
     """Put another node in the place of one; what a program returns keeps its name, and has all changes of the other."""
     node.replace_all_uses_with(value, delete_user_cb=lambda user: user.op != "output")
     if node.users:
@@ -39,7 +39,7 @@ def _is_on_one_device(node: Any) -> bool:
 def _write_cast(_: Any, node: Any) -> None:
     value, dtype = node.args[0], node.meta["val"].dtype
     if value.meta["val"].dtype == dtype:
-        put_in_place(node, value)
+        substitute(node, value)
     else:
         node.target, node.args, node.kwargs = _aten._to_copy.default, (value,), {"dtype": dtype}
 
@@ -57,7 +57,7 @@ def _write_view(graph: Any, node: Any) -> None:
     value, form = node.args[0], {"memory_format": torch.contiguous_format}
     before, after = value.meta["val"], node.meta["val"]
     if before.dim() == after.dim() and all(map(statically_known_true, map(operator.eq, before.shape, after.shape))):
-        put_in_place(node, value)
+        substitute(node, value)
         return
     with graph.inserting_before(node):
         copied = graph.call_function(_aten.clone.default, (value,), form)
