@@ -163,17 +163,17 @@ def test_traced_again_where_needed(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", [(2, 5), (1, 1), (3, 7), (0, 4), (2, 0)])
-def test_like_eager(kind: type[torch.nn.Module], shape: tuple[int, int], tmp_path: Path) -> None:
+def test_like_eager(kind: type[torch.nn.Module], tmp_path: Path) -> None:
     model, path = kind().eval(), tmp_path / "model.onnx"
     _export(model, path)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    inputs = _inputs(*shape)
-    feeds = {item.name: tensor.numpy() for item, tensor in zip(session.get_inputs(), inputs, strict=True)}
-    found = session.run(None, feeds)
-    wanted = model(*inputs)
-    for left, right in zip(found, wanted if isinstance(wanted, tuple) else [wanted], strict=True):
-        torch.testing.assert_close(torch.from_numpy(left), right)
+    for shape in ((2, 5), (1, 1), (3, 7), (0, 4), (2, 0)):
+        inputs = _inputs(*shape)
+        feeds = {item.name: tensor.numpy() for item, tensor in zip(session.get_inputs(), inputs, strict=True)}
+        found = session.run(None, feeds)
+        wanted = model(*inputs)
+        for left, right in zip(found, wanted if isinstance(wanted, tuple) else [wanted], strict=True):
+            torch.testing.assert_close(torch.from_numpy(left), right)
 
 
 def test_decomposed_by_another_table() -> None:
