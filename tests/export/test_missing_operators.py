@@ -53,6 +53,14 @@ def test_groups_of_channels_are_normalized(shape: tuple[int, ...], is_scaled: bo
     torch.testing.assert_close(_group_norm(x, 4, norm.weight, norm.bias, norm.eps), norm(x))
 
 
+def session_of(model: Any, inputs: tuple[Any, ...], folder: Path, axes: Any, **scope: Any) -> Any:
+    """Return ONNX Runtime with the file of a model, exported in a scope."""
+    path = folder / "model.onnx"
+    with apply_patches(**scope):
+        torch.onnx.export(model.eval(), inputs, str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
 class Quantized(Module):  # type: ignore[misc,unused-ignore]
     """A product of int8, of `(rows, 32)` numbers, each row with a scale of its own."""
 
@@ -98,10 +106,8 @@ needs_the_spec = pytest.mark.skipif(
 
 @needs_the_spec
 def test_a_file_has_them_at_any_length(tmp_path: Path) -> None:
-    path, axes = tmp_path / "model.onnx", ({0: "batch", 1: "length"},)
-    with apply_patches(on_assumption="error"):
-        torch.onnx.export(Ranked().eval(), (rows(3, 7),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    axes = ({0: "batch", 1: "length"},)
+    session = session_of(Ranked(), (rows(3, 7),), tmp_path, axes, on_assumption="error")
     for shape in ((3, 7), (1, 1), (2, 130)):
         (found,) = session.run(None, {"x": rows(*shape).numpy()})
         assert torch.equal(torch.from_numpy(found), Ranked()(rows(*shape)))
@@ -118,10 +124,8 @@ class Ordered(Module):  # type: ignore[misc,unused-ignore]
 
 @needs_the_spec
 def test_a_file_keeps_the_order_of_equal_elements(tmp_path: Path) -> None:
-    path, axes = tmp_path / "model.onnx", ({0: "batch", 1: "length"},)
-    with apply_patches(on_assumption="error"):
-        torch.onnx.export(Ordered().eval(), (rows(3, 7),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    axes = ({0: "batch", 1: "length"},)
+    session = session_of(Ordered(), (rows(3, 7),), tmp_path, axes, on_assumption="error")
     for shape in ((3, 7), (1, 1), (40, 130), (0, 5)):
         for found, wanted in zip(session.run(None, {"x": rows(*shape).numpy()}), Ordered()(rows(*shape)), strict=True):
             assert torch.equal(torch.from_numpy(found), wanted)
@@ -129,11 +133,8 @@ def test_a_file_keeps_the_order_of_equal_elements(tmp_path: Path) -> None:
 
 @needs_the_spec
 def test_a_file_normalizes_groups_of_no_images(tmp_path: Path) -> None:
-    path, norm = tmp_path / "model.onnx", torch.nn.GroupNorm(4, 8).eval()
-    axes = ({0: "images", 2: "height", 3: "width"},)
-    with apply_patches(on_assumption="error"):
-        torch.onnx.export(norm, (rows(3, 8, 4, 6),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    norm, axes = torch.nn.GroupNorm(4, 8).eval(), ({0: "images", 2: "height", 3: "width"},)
+    session = session_of(norm, (rows(3, 8, 4, 6),), tmp_path, axes, on_assumption="error")
     for shape in ((3, 8, 4, 6), (0, 8, 4, 6), (1, 8, 3, 5)):
         (found,) = session.run(None, {session.get_inputs()[0].name: rows(*shape).numpy()})
         torch.testing.assert_close(torch.from_numpy(found), norm(rows(*shape)), atol=1e-5, rtol=0)
@@ -149,11 +150,8 @@ class Counted(Module):  # type: ignore[misc,unused-ignore]
 @needs_the_spec
 def test_a_file_counts_integers(tmp_path: Path) -> None:
     """The CPU cannot count them in eager, so the graph is captured on a device without numbers."""
-    path = tmp_path / "model.onnx"
     given = torch.empty(7, dtype=torch.int64, device="meta")
-    with apply_patches(on_assumption="error"):
-        torch.onnx.export(Counted(), (given,), str(path), dynamic_shapes=({0: "rows"},), dynamo=True, verbose=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = session_of(Counted(), (given,), tmp_path, ({0: "rows"},), on_assumption="error")
     for chosen in (torch.arange(5), torch.tensor([4, 0, 4, 4, 1, 1, -1, 7]), torch.zeros(0, dtype=torch.int64)):
         (found,) = session.run(None, {"x": chosen.numpy()})
         assert found.dtype == "int32"
@@ -208,12 +206,7 @@ class Parted(Module):  # type: ignore[misc,unused-ignore]
 
 @needs_the_spec
 def test_a_file_parts_any_length(tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
-    with apply_patches():
-        torch.onnx.export(
-            Parted().eval(), (rows(2, 6, 3),), str(path), dynamic_shapes=({1: "length"},), dynamo=True, verbose=False
-        )
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = session_of(Parted(), (rows(2, 6, 3),), tmp_path, ({1: "length"},))
     for length in (6, 7, 12, 20):
         x = rows(2, length, 3)
         for found, wanted in zip(session.run(None, {"x": x.numpy()}), Parted()(x), strict=True):
@@ -237,7 +230,7 @@ def _rounded(x: Any, y: Any) -> tuple[Any, ...]:
 
 @needs_the_spec
 def test_a_file_rounds_quotients_as_torch_does(tmp_path: Path) -> None:
-    path, generator = tmp_path / "model.onnx", torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
 
     def numbers(count: int) -> tuple[Any, ...]:
         x = torch.arange(count) / 10
@@ -245,10 +238,7 @@ def test_a_file_rounds_quotients_as_torch_does(tmp_path: Path) -> None:
         large = torch.randint(-(2**40), 2**40, (count,), generator=generator)
         return torch.cat([x, -x]), y, torch.cat([large, torch.arange(count)])
 
-    with apply_patches():
-        axes = ({0: "count"},) * 3
-        torch.onnx.export(Divided(), numbers(20), str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = session_of(Divided(), numbers(20), tmp_path, ({0: "count"},) * 3)
     for count in (20, 300):
         given = numbers(count)
         found = session.run(None, {name: part.numpy() for name, part in zip("xyi", given, strict=True)})
@@ -269,12 +259,9 @@ class Stable(Module):  # type: ignore[misc,unused-ignore]
 
 @needs_the_spec
 def test_a_file_keeps_large_numbers_and_sides(tmp_path: Path) -> None:
-    path, generator = tmp_path / "model.onnx", torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     calls = [tuple(torch.randn(2, count, 6, generator=generator) * 2) for count in (30, 64)]
-    axes = ({0: "rows"},) * 2
-    with apply_patches():
-        torch.onnx.export(Stable(), calls[0], str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = session_of(Stable(), calls[0], tmp_path, ({0: "rows"},) * 2)
     for x, y in calls:
         found = session.run(None, {"x": x.numpy(), "y": y.numpy()})
         for one, wanted in zip(found, Stable()(x, y), strict=True):
@@ -291,12 +278,8 @@ class Averaged(Module):  # type: ignore[misc,unused-ignore]
 
 @needs_the_spec
 def test_a_file_scatters_means(tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
     calls = [(rows(count, 4), rows(count, 4).long().abs() % min(count, 3)) for count in (3, 5)]
-    axes = ({0: "rows"},) * 2
-    with apply_patches():
-        torch.onnx.export(Averaged(), calls[0], str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = session_of(Averaged(), calls[0], tmp_path, ({0: "rows"},) * 2)
     for x, index in calls:
         found = session.run(None, {"x": x.numpy(), "index": index.numpy()})
         for one, wanted in zip(found, Averaged()(x, index), strict=True):
