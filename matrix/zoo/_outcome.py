@@ -11,6 +11,7 @@ from typing import Any
 
 from exportcompat._exporter import Exported, export, export_plainly
 from exportcompat._extras import require
+from exportcompat._observer import runs_generate
 from exportcompat._verification import Discrepancies, Discrepancy
 from exportcompat.registry import ExportCompatError
 
@@ -23,7 +24,6 @@ OUTCOMES = (RIGHT, WRONG, REFUSED, FAILS, SMALL, NOT_RUN, NOT_BUILT)
 
 _SMALL = "too small to tell"
 _STEPS = 4
-_WHOLE = "decoder_input_ids"
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _ADVICE = re.compile(
     r"\(Refer to the full stack trace|The error above occurred when calling|For more information, run with TORCH_LOGS"
@@ -99,9 +99,7 @@ def _inputs(built: Built) -> Any:
 def _generation_error(built: Built) -> str:
     """Return why `generate` of upstream does not run; empty if it does, or if the model has none."""
     torch, model = require("torch", "torch"), built.model
-    # Whoever gives the tokens of a decoder calls `forward`, and `generate` may refuse them.
-    is_whole = any(_WHOLE in call for call in built.calls)
-    if is_whole or not getattr(model, "can_generate", lambda: False)():
+    if not runs_generate(model, built.calls):
         return ""
     try:
         with torch.no_grad():

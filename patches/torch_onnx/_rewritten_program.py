@@ -126,15 +126,12 @@ def _rewriter_of(node: Any, table: ExporterTable, others: Any) -> _Rewrite | Non
     """
     if node.op != "call_function" or node.target in _KEPT:
         return None
-    if not isinstance(node.target, torch._ops.OpOverload):
-        if node.target not in table.functions:
-            raise NotTracedError(f"{node.target} has no function")
-        return None
-    if _is_left_whole(node, table):
-        if node.target not in table.functions:
-            raise NotTracedError(f"{node.target} has no function")
-        return None
-    return quick_rewriter_of(node) or partial(_decompose_one, table=table, others=others)
+    is_operator = isinstance(node.target, torch._ops.OpOverload)
+    if is_operator and not _is_left_whole(node, table):
+        return quick_rewriter_of(node) or partial(_decompose_one, table=table, others=others)
+    if node.target not in table.functions:
+        raise NotTracedError(f"{node.target} has no function")
+    return None
 
 
 def _decompose_one(graph: Any, node: Any, table: ExporterTable, others: Any) -> None:

@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="what is observed are calls of a torch module")
 
 from exportcompat import ExportCompatError, InputObserver, apply_patches, export
+from exportcompat._observer import observe
 from exportcompat._observer._compared_call import compared
 from exportcompat._observer._rope_index import with_positions
 
@@ -563,3 +564,22 @@ def test_states_of_the_last_token_alone_are_compared_with_those_of_the_last_toke
     assert compared({"call": "c"}, dict(file), eager, 1, None).success
     assert not compared({"call": "c"}, {**file, "states": states + 1}, eager, 1, None).success
     assert "shape" in compared({"call": "c"}, dict(file), eager, 0, None).error
+
+
+class Answering(Module):
+    """A model of images that writes a text, which `forward` is given and `generate` makes itself, as of BLIP."""
+
+    def forward(self, pixel_values: Any, decoder_input_ids: Any) -> Any:
+        """Return `(batch, tokens)`."""
+        return pixel_values.sum(1, keepdim=True) + decoder_input_ids
+
+    def generate(self, pixel_values: Any, **kwargs: Any) -> Any:
+        """Refuse what it makes itself."""
+        assert not kwargs, kwargs
+        return self(pixel_values, torch.zeros(len(pixel_values), 1).long())
+
+
+def test_a_call_with_the_text_of_a_decoder_is_for_forward_alone() -> None:
+    call = {"pixel_values": torch.rand(2, 3), "decoder_input_ids": torch.arange(8).reshape(2, 4)}
+    found = observe(Answering(), call)
+    assert [name for name, value in found.infer_arguments().items() if value is not None] == list(call)

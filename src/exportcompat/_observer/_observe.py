@@ -38,8 +38,8 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
     Args:
         model: an `nn.Module`.
         inputs: keyword arguments to run it with, one dict or several of different lengths.
-        generate: run `model.generate`, so that there is a cache; None does so if the model can and the inputs hold no
-            cache.
+        generate: run `model.generate`, so that there is a cache; None does so if the model can and the inputs hold
+            neither a cache nor a text of the decoder.
 
     Raises:
         ExportCompatError: there are no inputs, or the model cannot generate.
@@ -139,8 +139,7 @@ def is_encoder_decoder(model: Any, inputs: Inputs, generate: bool | None = None)
     if generate is False or not getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         return False
     calls = [inputs] if isinstance(inputs, Mapping) else inputs
-    is_whole = any(name in call for call in calls for name in ("decoder_input_ids", "labels", *CACHES))
-    return _can_generate(model) and (bool(generate) or not is_whole)
+    return _can_generate(model) and (bool(generate) or not _are_whole(calls))
 
 
 def observe_encoder_decoder(model: Any, inputs: Inputs, refusal: NoCacheError | None = None) -> Parts:
@@ -194,9 +193,13 @@ def _generates(model: Any, calls: list[dict[str, Any]], wanted: bool | None) -> 
     can = _can_generate(model)
     if wanted and not can:
         raise ExportCompatError(f"{type(model).__name__} cannot generate; pass generate=False")
-    is_whole = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-    has_cache = any(name in call for name in CACHES for call in calls)
-    return can and not has_cache and not is_whole if wanted is None else wanted
+    has_encoder = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+    return can and not has_encoder and not _are_whole(calls) if wanted is None else wanted
+
+
+def _are_whole(calls: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether a call is one of `forward`: it has what `generate` makes itself, a text of the decoder or a cache."""
+    return any(name in call for call in calls for name in ("decoder_input_ids", "labels", *CACHES))
 
 
 def _generate(model: Any, call: dict[str, Any], *, use_cache: bool = True) -> None:

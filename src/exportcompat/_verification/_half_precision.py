@@ -99,13 +99,13 @@ class HalfPrecisionFile:
 
     def _look(self, found: Mapping[str, Any], wanted: Mapping[str, Any], feeds: Mapping[str, Any]) -> None:
         self._seen.calls += 1
-        mask = feeds.get("attention_mask")
-        for name, (own, copy) in _pairs(found, wanted, mask).items():
+        pairs = _pairs(found, wanted, feeds.get("attention_mask"))
+        for name, (own, copy) in pairs.items():
             if not own[copy.isfinite()].isfinite().all():
                 self._seen.faults.append(self._without_numbers(name))
                 return
             self._seen.farthest = max(self._seen.farthest, _farthest(own, copy))
-        off = [name for name, pair in _pairs(found, wanted, mask).items() if self._is_off(*pair)]
+        off = [name for name, pair in pairs.items() if self._is_off(*pair)]
         # Of a file that has a fault no more has to be found out.
         if off and not self._seen.faults and self._is_tie(found, feeds):
             self._seen.ties += 1
