@@ -28,9 +28,18 @@ def main(source: str, file: str) -> None:
         multi_token_decode=True,
     )
     program = made.components["decode"].program
+    _write_windows(program.graph, getattr(model.config, "sliding_window", None))
     for value in (*program.graph.inputs, *program.graph.outputs):
         value.name = _renamed(value.name)
     ir.save(program, file)
+
+
+def _write_windows(graph: ir.Graph, window: int | None) -> None:
+    """Make constants of inputs that hold the window of a layer, which a cache of transformers has among its tensors."""
+    for value in [item for item in graph.inputs if str(item.name).endswith("_sliding_window_tensor")]:
+        graph.inputs.remove(value)
+        value.const_value = ir.tensor(window, dtype=ir.DataType.INT64, name=value.name)
+        graph.register_initializer(value)
 
 
 def _renamed(name: str) -> str:
