@@ -89,13 +89,37 @@ class Attention:
         found = rows(functional.pad(found, (0, 0, 1, 0)), self.tokens.slots)
         return torch.where(self.is_global[..., None], found, self._window_states())
 
+    def results(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the result with both kinds of probabilities, as upstream has them."""
+        return self.states(), self._windows_by_token(), self._padded_global_probabilities()
+
     def _window_states(self) -> Tensor:
         module, half = self.module, self.module.one_sided_attn_window_size
-        value, near = module.value(self.hidden_states), self.window_probabilities[..., : 3 * half]
-        far = self.window_probabilities[..., 3 * half :]
+        value, (near, far) = module.value(self.hidden_states), self._near_and_far()
         states = near @ _surroundings(_heads(module, value), half)
         states = states + far @ _heads(module, rows(value, self.tokens.places))[:, :, None]
         return _joined(states.flatten(2, 3))[:, : value.shape[1]].masked_fill(self.is_masked[..., None], 0)
+
+    def _windows_by_token(self) -> Tensor:
+        """Return `(batch, tokens, heads, slots + 2 * half + 1)`: slots, then distances from `-half` to `half`."""
+        half, (near, far) = self.module.one_sided_attn_window_size, self._near_and_far()
+        # In rows that are longer by one, each begins one further on than that before.
+        distances = functional.pad(near.flatten(-2), (0, half)).unflatten(-1, (half, 3 * half + 1))
+        found = torch.cat((far, distances[..., : 2 * half + 1]), -1).flatten(2, 3).transpose(1, 2)
+        is_elsewhere = (self.is_masked | self.is_global)[..., None, None]
+        return found[:, : self.is_masked.shape[1]].masked_fill(is_elsewhere, 0)
+
+    def _padded_global_probabilities(self) -> Tensor:
+        """Return `(batch, heads, slots, tokens)`, with padding to a window, which a slot that is not used sees, too."""
+        windows, length = self.module.config.attention_window, self.hidden_states.shape[1]
+        missing = -length % (windows if isinstance(windows, int) else max(windows))
+        filler = self._probabilities(self.hidden_states.new_zeros(1, self.module.num_heads, 1, length + missing), 0)
+        found = functional.pad(self.global_probabilities, (0, missing))
+        return torch.where(self.tokens.used[:, None, :, None], found, filler)
+
+    def _near_and_far(self) -> tuple[Tensor, Tensor]:
+        near = 3 * self.module.one_sided_attn_window_size
+        return self.window_probabilities[..., :near], self.window_probabilities[..., near:]
 
     @cached_property
     def _key(self) -> Tensor:
