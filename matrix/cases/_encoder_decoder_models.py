@@ -60,6 +60,12 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "encoder_sparse_step": 2,
         "decoder_sparse_step": 2,
     },
+    "LED": {
+        **_BART,
+        "attention_window": [4, 8],
+        "max_encoder_position_embeddings": 256,
+        "max_decoder_position_embeddings": 256,
+    },
     "T5Gemma": {"encoder": _GEMMA, "decoder": {**_GEMMA, "cross_attention_hidden_size": 32}},
     # Comparisons go beyond the positions that it is built with.
     "M2M100": {**_BART, "max_position_embeddings": 16},

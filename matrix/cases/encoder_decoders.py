@@ -64,6 +64,13 @@ CASES = (
     ),
     _decoder("m2m_100", "M2M100, texts longer than its positions", "M2M100", has_model("m2m_100")),
     _decoder("t5gemma", "T5Gemma", "T5Gemma", has_model("t5gemma")),
+    _decoder("led", "LED", "LED", has_model("led")),
+    forward_case(
+        "led_encoder",
+        "LED, encoder, texts of any length with any tokens that see all",
+        call("_longformer_models:make_led_encoder"),
+        has_model("led"),
+    ),
     _composite("trocr", "TrOCR joined with DeiT"),
     _composite("gpt2", "GPT-2 joined with ViT, whose states have another size"),
     _composite("bert", "BERT joined with BERT"),

@@ -76,6 +76,12 @@ CASES = (
             ("xlm", "XLM"),
         )
     ),
+    forward_case(
+        "longformer",
+        "Longformer, texts of any length with any tokens that see all",
+        call("_longformer_models:make_longformer"),
+        has_model("longformer"),
+    ),
     forward_case("xmod", "X-MOD, texts of several languages", call("_xmod_model:make_xmod"), has_model("xmod")),
     forward_case("git_whole", "GIT, whole texts with an image", call("_git_model:make_git_whole"), has_model("git")),
     *(

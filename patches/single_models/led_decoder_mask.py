@@ -57,7 +57,7 @@ SPECS = (
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="LED's decoder makes a mask for several tokens alone, by an if: wrong numbers for one.",
         upstream=(source("models/led/modeling_led.py", "v5.24.0"),),
-        proofs=("led_cache",),
+        proofs=("led_decoder",),
         defect=(r"if input_shape\[-1\] > 1",),
         kind="wrap",
     ),

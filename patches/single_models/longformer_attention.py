@@ -52,7 +52,7 @@ SPECS = (
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="Longformer and LED make chunks by strides, and numbers of global tokens from data: no graph.",
         upstream=(source("models/longformer/modeling_longformer.py", "v5.24.0"),),
-        proofs=("longformer", "led"),
+        proofs=("longformer", "led_encoder"),
         defect=(r"_sliding_chunks_query_key_matmul", r"_get_global_attn_indices"),
         kind="wrap",
     ),

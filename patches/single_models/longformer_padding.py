@@ -41,7 +41,7 @@ SPECS = (
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="Longformer and LED pad to a multiple of their window by an `if`: the sample's answer is kept.",
         upstream=(source("models/longformer/modeling_longformer.py", "v5.24.0"),),
-        proofs=("longformer", "led"),
+        proofs=("longformer", "led_encoder"),
         defect=(r"if padding_len > 0",),
         kind="wrap",
     ),
