@@ -82,6 +82,12 @@ CASES = (
         call("_longformer_models:make_longformer"),
         has_model("longformer"),
     ),
+    forward_case(
+        "longformer_attentions",
+        "Longformer with the probabilities of attention",
+        call("_longformer_models:make_longformer_attentions"),
+        has_model("longformer"),
+    ),
     forward_case("xmod", "X-MOD, texts of several languages", call("_xmod_model:make_xmod"), has_model("xmod")),
     forward_case("git_whole", "GIT, whole texts with an image", call("_git_model:make_git_whole"), has_model("git")),
     *(

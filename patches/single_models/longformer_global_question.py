@@ -44,7 +44,7 @@ SPECS = (
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="Longformer and LED ask in Python whether a token has global attention: no graph.",
         upstream=(source("models/longformer/modeling_longformer.py", "v5.24.0"),),
-        proofs=("longformer", "led_encoder"),
+        proofs=("longformer_attentions",),
         defect=(r"is_index_global_attn\.flatten\(\)\.any\(\)\.item\(\)",),
         kind="wrap",
     ),
