@@ -19,7 +19,7 @@ class GlobalText(TextEncoder):
     """
 
     traced = (2, 16)
-    shapes = ((1, 1), (1, 3), (1, 8), (3, 5), (3, 16), (3, 30), (5, 71), (1, 128))
+    shapes: Any = ((1, 1), (1, 3), (1, 8), (3, 5), (3, 16), (3, 30), (5, 71), (1, 128))
     axes: Mapping[str, Any] = {**TextEncoder.axes, "global_attention_mask": TOKEN_AXES}
 
     def inputs(self, shape: tuple[int, int]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class WatchedText(GlobalText):
     """The same with the probabilities of attention; each call has a text with global attention."""
 
     outputs = ("last_hidden_state", "attentions", "global_attentions")
-    shapes = ((1, 1), (2, 8), (3, 16), (3, 30), (5, 71))
+    shapes: Any = ((1, 1), (2, 8), (3, 16), (3, 30), (5, 71))
 
     def results(self, output: Any) -> Sequence[Any]:
         return [output[name] if name == self.outputs[0] else output[name][0] for name in self.outputs]

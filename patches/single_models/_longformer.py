@@ -75,7 +75,7 @@ class Attention:
 
     @cached_property
     def global_probabilities(self) -> Tensor:
-        """`(batch, heads, slots, tokens)`: what the tokens in slots see, for which they have projections of their own."""
+        """`(batch, heads, slots, tokens)`: what the tokens in slots see, by projections of their own."""
         module = self.module
         query = _scaled(module, module.query_global(rows(self.hidden_states, self.tokens.places)))
         scores = _heads(module, query) @ _heads(module, module.key_global(self.hidden_states)).transpose(-1, -2)
@@ -123,7 +123,7 @@ class Attention:
 
     @cached_property
     def _key(self) -> Tensor:
-        return self.module.key(self.hidden_states)  # type: ignore[no-any-return]
+        return self.module.key(self.hidden_states)
 
     def _probabilities(self, scores: Tensor, more_axes: int) -> Tensor:
         """Return `scores`, `(batch, heads, ...)`, as probabilities."""

@@ -1,12 +1,12 @@
 """Longformer and LED attend within chunks whose number, and to global tokens whose number, are the sample's.
 
 Symptom: `Could not guard on data-dependent expression`, from `as_strided` and `narrow`, for every model of both.
-Cause: `torch.div(seq_len, window_overlap)` makes a tensor of a length and `as_strided` takes it for a size; the number of
-tokens with global attention is `.max()` of data, and an index that writes to `attn_output` is as long as they are many.
+Cause: `torch.div(seq_len, window_overlap)` makes a tensor of a length, and `as_strided` takes it for a size; the number
+of tokens with global attention is `.max()` of data, and as many rows of `attn_output` are written.
 What is done: while it is traced, a text is cut into blocks of half a window, as many as it needs, and each attends to
-itself and to both blocks beside it, with what is outside of the window masked. Tokens with global attention are picked by
-places that are computed; there may be none. Work and memory grow with the length as they do upstream; the projections
-for global attention are computed for texts without any, too, where upstream does without.
+itself and to both beside it, with what is outside of the window masked. Tokens with global attention are picked by
+places that are computed; there may be none. Work and memory grow with the length times the window, as upstream. The
+projections for global attention are computed for texts without any, too, which upstream leaves out.
 Can go: when upstream has chunks and global tokens whose numbers stay symbols.
 """
 

@@ -1,10 +1,9 @@
-"""Longformer and LED ask in Python whether a token has global attention.
+"""Longformer and LED ask in Python whether a token has global attention, if attention is a result.
 
-Symptom: `Could not guard on data-dependent expression Eq(u0, 1)`, from `if is_global_attn`.
+Symptom: `Could not guard on data-dependent expression Eq(u0, 1)`, from `if is_global_attn`, with `output_attentions`.
 Cause: `is_index_global_attn.flatten().any().item()` in the encoder.
-What is done: while it is traced, the answer is yes: with `longformer-attention`, what is computed for tokens with global
-attention is right for none, too. So a file with `output_attentions` has global attentions for every call, with none in
-them where upstream returns none.
+What is done: while it is traced, the answer is yes, as `longformer-attention` is right for no token, too. So a file has
+`global_attentions` for every call; where upstream returns none, they have no columns.
 Can go: with `longformer-attention`.
 """
 
@@ -42,7 +41,7 @@ SPECS = (
         ),
         replacement=f"{__name__}:patch_encoder_forward",
         requires=("transformers>=4.44", "torch>=2.6"),
-        reason="Longformer and LED ask in Python whether a token has global attention: no graph.",
+        reason="With output_attentions Longformer and LED ask in Python whether attention is global: no graph.",
         upstream=(source("models/longformer/modeling_longformer.py", "v5.24.0"),),
         proofs=("longformer_attentions",),
         defect=(r"is_index_global_attn\.flatten\(\)\.any\(\)\.item\(\)",),

@@ -1,10 +1,10 @@
 """Longformer and LED pad a text to a multiple of their window by an `if` on its length.
 
-Symptom: a file that is right for lengths that need padding alone, or for those that need none, as the sample; or
-`Constraints violated`.
-Cause: `if padding_len > 0` in `_pad_to_window_size`, and in LED where the padding is taken off.
-What is done: while it is traced, nothing is padded there: with `longformer-attention`, attention pads what it needs. A
-token of padding is seen by no other and has zeros from attention, so the states of a text are the same.
+Symptom: a file that is wrong or stops for other lengths: Longformer from a sample that is a multiple of the window, LED
+from one that is none.
+Cause: `if padding_len > 0` in `_pad_to_window_size`, and in LED where the padding is taken off again.
+What is done: while it is traced, nothing is padded there, as `longformer-attention` takes any length. A token of
+padding is seen by no other, so the states of a text are the same.
 Can go: with `longformer-attention`.
 """
 
