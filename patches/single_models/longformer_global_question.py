@@ -1,4 +1,4 @@
-"""Longformer and LED ask in Python whether a token has global attention, if attention is a result.
+"""Longformer asks in Python whether a token has global attention, if attention is a result.
 
 Symptom: `Could not guard on data-dependent expression Eq(u0, 1)`, from `if is_global_attn`, with `output_attentions`.
 Cause: `is_index_global_attn.flatten().any().item()` in the encoder.
@@ -35,13 +35,10 @@ def patch_encoder_forward(original: Callable[..., Any]) -> Callable[..., Any]:
 SPECS = (
     PatchingSpec(
         id="longformer-global-question",
-        targets=(
-            "transformers.models.longformer.modeling_longformer:LongformerEncoder.forward",
-            "transformers.models.led.modeling_led:LEDEncoder.forward",
-        ),
+        targets=("transformers.models.longformer.modeling_longformer:LongformerEncoder.forward",),
         replacement=f"{__name__}:patch_encoder_forward",
         requires=("transformers>=4.44", "torch>=2.6"),
-        reason="With output_attentions Longformer and LED ask in Python whether attention is global: no graph.",
+        reason="With output_attentions Longformer asks in Python whether attention is global: no graph.",
         upstream=(source("models/longformer/modeling_longformer.py", "v5.24.0"),),
         proofs=("longformer_attentions",),
         defect=(r"is_index_global_attn\.flatten\(\)\.any\(\)\.item\(\)",),
