@@ -54,6 +54,12 @@ CASES = (
         everywhere=True,
     ),
     forward_case(
+        "vilt",
+        "ViLT, texts with images of several sizes",
+        call("_vilt_model:make_vilt"),
+        has_model("vilt"),
+    ),
+    forward_case(
         "returned_mask",
         "a model of our own that hands its mask back",
         call("_returned_mask_model:make_returned_mask"),
