@@ -94,6 +94,10 @@ CASES = (
             ("rt_detr", "RT-DETR"),
         )
     ),
+    *(
+        forward_case(name, f"{title}, segments of images", call(f"_eomt_models:make_{name}"), has_model(name))
+        for name, title in (("eomt", "EoMT"), ("eomt_dinov3", "EoMT-DINOv3"))
+    ),
     forward_case(
         "mobilevit",
         "MobileViT, images of several sizes",
