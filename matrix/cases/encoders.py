@@ -99,6 +99,18 @@ CASES = (
         for name, title in (("eomt", "EoMT"), ("eomt_dinov3", "EoMT-DINOv3"))
     ),
     forward_case(
+        "superpoint",
+        "SuperPoint, keypoints of images, as many as there are",
+        call("_superpoint_model:make_superpoint"),
+        has_model("superpoint"),
+    ),
+    forward_case(
+        "superglue",
+        "SuperGlue, keypoints of two images that match",
+        call("_superpoint_model:make_superglue"),
+        has_model("superglue"),
+    ),
+    forward_case(
         "mobilevit",
         "MobileViT, images of several sizes",
         call("_resized_encoder_models:make_mobilevit"),

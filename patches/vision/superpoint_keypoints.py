@@ -125,7 +125,7 @@ SPECS = (
         id="superpoint-keypoints",
         targets=("transformers.models.superpoint.modeling_superpoint:SuperPointForKeypointDetection.forward",),
         replacement=f"{__name__}:patch_forward",
-        requires=("transformers>=4.44", "torch>=2.6"),
+        requires=("transformers>=4.53", "torch>=2.6"),
         reason="The keypoints of each image, as many as the data say, are found in a loop over images: no graph.",
         upstream=(source("models/superpoint/modeling_superpoint.py", "v5.24.0"),),
         proofs=("superpoint",),

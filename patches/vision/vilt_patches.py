@@ -102,7 +102,7 @@ def _positions(embeddings: Any, heights: Any, widths: Any, rows: Any, columns: A
 
 
 def _weights(sizes: Any, count: Any, side: int) -> Any:
-    """Return what each of `count` places takes of `side` points that are spread over a size, `(images, count, side)`."""
+    """Return what each of `count` places takes of `side` points, spread over a size, `(images, count, side)`."""
     import torch
 
     index = torch.arange(count, device=sizes.device)
