@@ -54,6 +54,12 @@ CASES = (
         everywhere=True,
     ),
     forward_case(
+        "vilt",
+        "ViLT, texts with images of several sizes",
+        call("_vilt_model:make_vilt"),
+        has_model("vilt"),
+    ),
+    forward_case(
         "returned_mask",
         "a model of our own that hands its mask back",
         call("_returned_mask_model:make_returned_mask"),
@@ -99,6 +105,22 @@ CASES = (
             ("focalnet", "FocalNet"),
             ("rt_detr", "RT-DETR"),
         )
+    ),
+    *(
+        forward_case(name, f"{title}, segments of images", call(f"_eomt_models:make_{name}"), has_model(name))
+        for name, title in (("eomt", "EoMT"), ("eomt_dinov3", "EoMT-DINOv3"))
+    ),
+    forward_case(
+        "superpoint",
+        "SuperPoint, keypoints of images, as many as there are",
+        call("_superpoint_model:make_superpoint"),
+        has_model("superpoint"),
+    ),
+    forward_case(
+        "superglue",
+        "SuperGlue, keypoints of two images that match",
+        call("_superpoint_model:make_superglue"),
+        has_model("superglue"),
     ),
     forward_case(
         "mobilevit",
