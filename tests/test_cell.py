@@ -302,3 +302,11 @@ def test_a_cell_ends_when_whoever_started_it_is_gone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("os.getppid", lambda: next(parents))
     with pytest.raises(SystemExit, match="the process that started this one has ended"):
         list(_worker_pool.run_jobs([(GPT, "")], 1, Limits()))
+
+
+def test_work_that_is_asked_for_twice_ends_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_worker_pool, "_preload", lambda: None)
+    monkeypatch.setattr(_worker_pool, "ablate", lambda _, proof: time.sleep(2 * proof.startswith("slow")) or ROW)
+    work = [(GPT, "slow"), (GPT, "same"), (GPT, "same"), (GPT, "same")]
+    found = [item for item, _ in _worker_pool.run_jobs(work, 3, Limits())]
+    assert sorted(proof for _, proof in found) == ["same", "same", "same", "slow"]
