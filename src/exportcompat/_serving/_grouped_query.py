@@ -9,6 +9,7 @@ from typing import Any, cast
 from ._graph import Writer, depends, replace, size
 from ._growing_attention import grow_within
 from ._merged_heads import merge_heads
+from ._tidy import tidy
 
 MICROSOFT = "com.microsoft"
 _HEADS_OF = 8
@@ -21,8 +22,6 @@ def group_queries(model: Any) -> int:
     Args:
         model: an `onnx_ir.Model`; it is changed.
     """
-    from onnx_ir.passes.common import CommonSubexpressionEliminationPass, RemoveUnusedNodesPass
-
     # A file that was written before has its caches grow in front of the operator.
     grow_within(model)
     merge_heads(model, anyway=True)
@@ -31,8 +30,7 @@ def group_queries(model: Any) -> int:
         _fuse(model.graph, node)
     if found:
         model.opset_imports.setdefault(MICROSOFT, 1)
-        RemoveUnusedNodesPass()(model)
-        CommonSubexpressionEliminationPass()(model)
+        tidy(model)
     return len(found)
 
 

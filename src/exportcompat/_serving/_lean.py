@@ -7,6 +7,7 @@ from ._growing_attention import grow_within
 from ._idle_reshapes import drop_idle_reshapes
 from ._mask_lookups import read_masks_directly
 from ._merged_heads import merge_heads
+from ._tidy import tidy
 
 
 def make_lean(model: Any) -> None:
@@ -15,11 +16,9 @@ def make_lean(model: Any) -> None:
     Args:
         model: an `onnx_ir.Model` whose axes have their names; it is changed.
     """
-    from onnx_ir.passes.common import CommonSubexpressionEliminationPass
-
     share_heads(model)
     drop_idle_reshapes(model)
     grow_within(model)
     merge_heads(model)
     read_masks_directly(model)
-    CommonSubexpressionEliminationPass()(model)
+    tidy(model)

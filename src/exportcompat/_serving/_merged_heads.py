@@ -7,6 +7,7 @@ results are transposed each. The operator finds its heads in what is not.
 from typing import Any
 
 from ._graph import Writer, attribute, is_swap, producer, replace, size
+from ._tidy import tidy
 
 
 def merge_heads(model: Any, *, anyway: bool = False) -> int:
@@ -16,15 +17,12 @@ def merge_heads(model: Any, *, anyway: bool = False) -> int:
         model: an `onnx_ir.Model`; it is changed.
         anyway: transpose where nothing has been transposed, which makes the graph no faster.
     """
-    from onnx_ir.passes.common import CommonSubexpressionEliminationPass, RemoveUnusedNodesPass
-
     nodes = [node for node in model.graph if node.op_type == "Attention" and not node.domain]
     found = [node for node in nodes if _has_heads(node) and (anyway or _is_transposed(node))]
     for node in found:
         _merge(model.graph, node)
     if found:
-        RemoveUnusedNodesPass()(model)
-        CommonSubexpressionEliminationPass()(model)
+        tidy(model)
     return len(found)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from ._graph import Writer, replace
 from ._grouped_query import MICROSOFT, group_queries
 from ._part import Part
+from ._tidy import tidy
 
 _MASK, _TOKENS = "attention_mask", "input_ids"
 _LENGTHS, _TOTAL, _BIAS = 5, 6, 10
@@ -29,8 +30,6 @@ def attend_without_masks(model: Any) -> int:
     Args:
         model: an `onnx_ir.Model`; it is changed.
     """
-    from onnx_ir.passes.common import CommonSubexpressionEliminationPass, RemoveUnusedNodesPass
-
     mask = next((value for value in model.graph.inputs if value.name == _MASK), None)
     if mask is None:
         return 0
@@ -42,8 +41,7 @@ def attend_without_masks(model: Any) -> int:
     for node, window in found:
         _unmask(model, node, mask, window)
     if found:
-        RemoveUnusedNodesPass()(model)
-        CommonSubexpressionEliminationPass()(model)
+        tidy(model)
     return len(found)
 
 
