@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from exportcompat import ExportCompatError
-from exportcompat._serving import check_weights, find_target
+from exportcompat._serving import check_weights, find_target, make_lean
 from exportcompat._serving._grouped_query import group_queries
 from exportcompat._serving._growing_attention import grow_within
 from exportcompat._serving._idle_reshapes import drop_idle_reshapes
@@ -234,3 +234,16 @@ def test_a_sum_and_its_norm_become_one_operator() -> None:
 @pytest.mark.parametrize("model", [{"past": "k2"}, {"mask": "bool[s, t] mask"}])
 def test_other_attention_stays(model: dict[str, str]) -> None:
     assert group_queries(attention(**model)) == 0
+
+
+def test_no_two_values_have_one_name_where_a_constant_of_a_loop_was_moved_out() -> None:
+    ir = pytest.importorskip("onnx_ir", reason="the graph is one of onnx_ir")
+    taken = ir.Value(name="x", shape=ir.Shape([2]), type=ir.TensorType(ir.DataType.FLOAT))
+    moved = ir.Value(name="val_0", const_value=ir.tensor([1.0, 2.0], name="val_0"))
+    added = ir.node("Add", [taken, moved])
+    given = ir.node("Neg", added.outputs)
+    added.outputs[0].name, given.outputs[0].name = "val_0", "y"
+    graph = ir.Graph([taken], given.outputs, nodes=[added, given], initializers=[moved], opset_imports={"": 23})
+    make_lean(ir.Model(graph, ir_version=10))
+    names = [*graph.initializers, *(value.name for node in graph for value in node.outputs)]
+    assert len(names) == len(set(names)) == 3 and names[-1] == "y"
