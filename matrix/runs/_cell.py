@@ -131,9 +131,7 @@ def _unrun(todo: list[Case], installed: Installed, season: str) -> dict[str, dic
 
 def _prove(results: Results, cases: list[Case], wanted: Mapping[str, Sequence[str]], pool: Pool) -> None:
     """Find out what is not known of the proofs, and print a line for each."""
-    # Specs of one id are proved by one run.
-    asked = {case.name: dict.fromkeys(wanted.get(case.name, ())) for case in cases}
-    missing = [(case, proof) for case in cases for proof in results.missing_proofs(case, list(asked[case.name]))]
+    missing = [(case, proof) for case in cases for proof in results.missing_proofs(case, wanted.get(case.name, ()))]
     # Without a spec that was not applied, the row is as it is; it says nothing of another sample.
     known = [
         item for item in missing if ":" not in item[1] and item[1] not in results.rows[item[0].name].get("applied", ())

@@ -125,11 +125,12 @@ def _can_run(package: str, release: str, others: Mapping[str, str], proofs: Sequ
 def proofs_at_boundaries() -> Mapping[tuple[str, str], Mapping[str, Sequence[str]]]:
     """Return what is proved at the ends of all ranges: by transformers and torch, the cases and their proofs.
 
-    A proof is the id of a spec, with a sample behind a colon where it is not the usual one.
+    A proof is the id of a spec, with a sample behind a colon where it is not the usual one. It stands once, also where
+    several specs of one id end at a place.
     """
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    found: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for end in (end for spec_id in default_registry().ids() for end in boundaries_of(spec_id)):
         for transformers, torch in end.cells():
             for case, proof in end.named_proofs():
-                found.setdefault((transformers, torch), {}).setdefault(case, []).append(proof)
-    return found
+                found.setdefault((transformers, torch), {}).setdefault(case, {})[proof] = None
+    return {cell: {case: list(proofs) for case, proofs in cases.items()} for cell, cases in found.items()}
