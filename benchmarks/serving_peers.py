@@ -13,6 +13,9 @@ from serving_models import FRAMES, Call, Workload, inputs_of, tokens
 Files = Mapping[str, Path]
 """By the part that each holds."""
 
+_LATER = "later"
+"""The part of a decoder that is for later calls alone, where it is in two files."""
+
 SIZES = {1: 2, 3: 32}
 """Heads and channels of the last model that was built, for files that do not say them."""
 
@@ -31,7 +34,7 @@ def onnx(files: Files) -> Callable[[Workload], Call]:
     }
 
     def prepare(load: Workload) -> Call:
-        session = sessions[load.part]
+        session = sessions[_LATER if load.past and _LATER in sessions else load.part]
         feeds = {item.name: _feed(item, load, session) for item in session.get_inputs()}
         return lambda: session.run(None, feeds)
 
@@ -113,6 +116,7 @@ class Peers:
             "torch.onnx.export": self._torch,
             "transformers' exporter, fused": self._transformers,
             "optimum-onnx": lambda: self._built("optimum", *optimum, python=self._optimum),
+            **({"optimum-onnx, two files": self._optimum_parts} if self._name == "whisper" else {}),
             "genai's builder": lambda: self._built("genai", *genai, option="-o"),
             "mobius-onnx": lambda: self._built("mobius", *mobius),
             "mobius-onnx, cpu": lambda: self._built("mobius_cpu", *mobius, "--ep", "cpu"),
@@ -146,21 +150,38 @@ class Peers:
 
     def _derived(self) -> Files:
         from exportcompat import apply_patches
-        from exportcompat._observer import observe
+        from exportcompat._observer import observe, observe_encoder_decoder
         from exportcompat._serving import serve
+        from exportcompat._verification import LATER
 
-        plain = self._ours("plain")
-        path = plain["decoder"].with_name("model_cpu.onnx") if "decoder" in plain else None
-        if path is None or self._name == "whisper":
-            raise RuntimeError("files are derived of decoders of one file")
+        plain, is_part = self._ours("plain"), self._name == "whisper"
+        if "decoder" not in plain:
+            raise RuntimeError("files are derived of decoders")
+        path = plain["decoder"].with_name(LATER if is_part else "model_cpu.onnx")
         if not path.exists():
             with apply_patches():
-                observer = observe(self._model, inputs_of(self._name))
-            made = serve(plain["decoder"], observer, "cpu", output=path)
+                inputs = inputs_of(self._name)
+                seen = (
+                    observe_encoder_decoder(self._model, inputs)["decoder"][1]
+                    if is_part
+                    else observe(self._model, inputs)
+                )
+            made = serve(plain["decoder"], seen, "cpu", output=None if is_part else path)
             print(made, file=sys.stderr)
             if made.path is None:
                 raise RuntimeError("nothing was faster")
-        return {"decoder": path}
+        return {**plain, **self._two_files(path.parent)} if is_part else {"decoder": path}
+
+    def _optimum_parts(self) -> Files:
+        """Return those of optimum that are not merged; it writes them too."""
+        made = self._parts(self._folder / "optimum")
+        return {**made, **self._two_files(made["decoder"].parent)}
+
+    def _two_files(self, folder: Path) -> Files:
+        """Return the files of a decoder that is in two, by the names that optimum has for them."""
+        from exportcompat._verification import FIRST, LATER
+
+        return {"decoder": folder / FIRST, _LATER: folder / LATER}
 
     def _torch(self) -> Files:
         """Export without our patches, with the arguments and shapes that our observer infers."""

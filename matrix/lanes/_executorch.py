@@ -9,6 +9,7 @@ from typing import Any
 from exportcompat._verification import Discrepancy, Schedule, run
 from exportcompat.matrix.cases import Case, Forward, Interface, Sample, TensorProgram
 
+from ._batched_experts import COST, LINE, with_batched_experts
 from ._lane import Lane
 
 LENGTH = 64
@@ -35,7 +36,7 @@ def capture(subject: Any) -> Any:
     with torch.no_grad():
         if isinstance(subject, Forward):
             return torch.export.export(subject.model, (), subject.sample(Sample()), strict=False)
-        return _exportable(subject.model).export(**_tokens(), strict=True)
+        return _exportable(with_batched_experts(subject).model).export(**_tokens(), strict=True)
 
 
 def _exportable(model: Any) -> Any:
@@ -137,15 +138,16 @@ LANES = (
             *("qwen2_5_vl_vision", "whisper_encoder"),
         ),
         how_dynamic=f"one sequence, any lengths up to {LENGTH} tokens in all; models without a cache at one shape",
-        notes="""\
+        notes=f"""\
 `optimum-executorch` goes this way; what it makes of a Llama with dynamic NTK is under
 [Other exporters](exporters.md#optimum-executorch).
-""",
-        snippet="""\
-with apply_patches(), torch.no_grad():
+
+{COST}""",
+        snippet=f"""\
+{LINE}with apply_patches(), torch.no_grad():
     exportable = TorchExportableModuleForDecoderOnlyLM(model, batch_size=1, max_cache_len=2048)
     program = exportable.export(input_ids, cache_position=positions, dynamic_shapes=shapes, strict=True)
-    lowered = to_edge_transform_and_lower({"forward": program}, partitioner=[])
+    lowered = to_edge_transform_and_lower({{"forward": program}}, partitioner=[])
 Path("model.pte").write_bytes(lowered.to_executorch().buffer)
 """,
     ),

@@ -6,9 +6,15 @@ from typing import Any
 
 from exportcompat.matrix.cases import Interface, TensorProgram, by_torch_export
 
+from ._batched_experts import COST, LINE, with_batched_experts
 from ._lane import Lane
 
 _FILE = "model.xml"
+
+
+def capture(subject: Any) -> Any:
+    """Capture a model without `scan` for its experts."""
+    return by_torch_export.capture(with_batched_experts(subject))
 
 
 def convert(program: Any, _: Any, folder: Path) -> None:
@@ -38,13 +44,14 @@ LANES = (
     Lane(
         name="openvino",
         title="OpenVINO",
-        capture=by_torch_export.capture,
+        capture=capture,
         convert=convert,
         load=load,
         packages=("openvino",),
         how_dynamic="batch, lengths, sizes of images: all dynamic",
-        snippet="""\
-with apply_patches(), torch.no_grad():
+        notes=COST,
+        snippet=f"""\
+{LINE}with apply_patches(), torch.no_grad():
     program = torch.export.export(model, (), kwargs, dynamic_shapes=shapes, strict=False)
     ov_model = openvino.convert_model(program)
 openvino.save_model(ov_model, "model.xml", compress_to_fp16=False)

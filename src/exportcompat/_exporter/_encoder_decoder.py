@@ -7,7 +7,8 @@ from typing import Any
 
 from exportcompat._api import apply_patches
 from exportcompat._observer import Inputs, Parts, check_repeatable, no_cache, observe_encoder_decoder
-from exportcompat._verification import Discrepancies
+from exportcompat._serving import serve as derive_served
+from exportcompat._verification import FIRST, Discrepancies
 from exportcompat.registry import ExportCompatError, NoCacheError
 
 from ._client_configs import write_configs
@@ -38,6 +39,8 @@ def export_encoder_decoder(
     folder: Path,
     settings: Settings,
     refusal: NoCacheError | None,
+    *,
+    serve: str | None = None,
 ) -> Exported:
     """Export both parts of an encoder-decoder; see `export`. A refusal says why the decoder has no cache.
 
@@ -67,7 +70,13 @@ def export_encoder_decoder(
         files = write_configs(model, paths[DECODER], [], settings.tokenizer)
     found = _verified(parts, paths, settings.tolerance, say) if settings.verify else None
     said = no_cache(parts[DECODER][1])
-    return Exported(paths[DECODER], report, found, [paths[ENCODER], *files], no_cache=said)
+    made = Exported(paths[DECODER], report, found, [paths[ENCODER], *files], no_cache=said)
+    if serve is None:
+        return made
+    with stage("serve", say):
+        derived = derive_served(paths[DECODER], parts[DECODER][1], serve, tolerance=settings.tolerance, say=say)
+    first = [] if derived.path is None else [derived.path.with_name(FIRST)]
+    return replace(made, served=derived, files=[*made.files, *first])
 
 
 def _verified(parts: Parts, paths: Mapping[str, Path], tolerance: float | None, say: Progress) -> Discrepancies:

@@ -116,7 +116,8 @@ def export(
     if isinstance(given, InputObserver) or not is_encoder_decoder(model, given, generate):
         make = partial(_export_one, generate=generate, serve=serve, weights=weights, cache=cache)
     else:
-        _check_parts(cache, serve)
+        _check_parts(cache, weights)
+        make = partial(export_encoder_decoder, serve=serve)
     settings = Settings(
         opset=opset,
         dtype=dtype,
@@ -191,10 +192,10 @@ def check_cache(cache: str, serve: str | None) -> None:
         )
 
 
-def _check_parts(cache: str, serve: str | None) -> None:
+def _check_parts(cache: str, weights: Weights | None) -> None:
     """Refuse for an encoder-decoder what is for one file alone."""
-    if serve is not None:
-        raise ExportCompatError("files are derived of decoders of one file, and this is an encoder-decoder")
+    if weights is not None:
+        raise ExportCompatError(f"weights={weights!r} are for decoders of one file, and this is an encoder-decoder")
     if cache == "window":
         raise ExportCompatError("cache='window' is for decoders of one file, and this is an encoder-decoder")
 

@@ -1,7 +1,6 @@
 """From a file that is right for everything, a faster one that is right for what its metadata states."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,66 +8,13 @@ from exportcompat._observer import InputObserver
 from exportcompat._verification import Contract, Discrepancies, OnnxDecoder, OnnxFile, contract_of
 from exportcompat.registry import ExportCompatError
 
+from ._decoder_parts import STATES
 from ._files import load, write
+from ._serve_parts import serve_parts
+from ._served import Attempt, Say, Served
 from ._targets import Derivation, Target, find_target
-from ._timing import Ratio, compare_times, is_faster
-from ._weights import Loss, Weights, check_weights, shrink
-
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One derivation that was tried.
-
-    Attributes:
-        name: of the derivation.
-        kept: whether the file has it.
-        reason: why, or why not.
-        ratios: CPU time by that of the file without it.
-    """
-
-    name: str
-    kept: bool
-    reason: str
-    ratios: Sequence[Ratio] = ()
-
-    def __str__(self) -> str:
-        times = f": CPU time {', '.join(map(str, self.ratios))}" if self.ratios else ""
-        return f"{self.name}: {'kept' if self.kept else 'left out'}, {self.reason}{times}"
-
-
-@dataclass(frozen=True)
-class Served:
-    """What `serve` made.
-
-    Attributes:
-        path: the file; None if there is none that is right and faster.
-        target: its runtime.
-        contract: the calls that it is for.
-        attempts: what was tried.
-        discrepancies: its comparison with eager within its contract, before its weights were made smaller; None for a
-            file that was not compared.
-        loss: what smaller weights have cost; None for weights as they were.
-        notes: what else there is to say.
-    """
-
-    path: Path | None
-    target: str
-    contract: Contract
-    attempts: list[Attempt]
-    discrepancies: Discrepancies | None = None
-    loss: Loss | None = None
-    notes: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        head = f"{self.path} for {self.target}" if self.path else f"no file for {self.target}: nothing was faster"
-        rows = [f"  {item}" for item in self.attempts]
-        made = [f"  contract: {self.contract}"] if self.path else []
-        when = "" if self.loss is None else ", with its own weights"
-        found = [] if self.discrepancies is None else [f"  compared with eager{when}: {self.discrepancies.summary}"]
-        loss = [] if self.loss is None else [f"  {self.loss}"]
-        return "\n".join([head, *rows, *made, *found, *loss, *(f"  {note}" for note in self.notes)])
+from ._timing import compare_times, is_faster
+from ._weights import Weights, check_weights, shrink
 
 
 def serve(
@@ -85,11 +31,13 @@ def serve(
     """Derive a file for a runtime, compare it with eager within its contract, and time it beside the plain one.
 
     Args:
-        path: a file of a decoder with a cache, as `export` writes it.
+        path: a file of a decoder with a cache, as `export` writes it; that of an encoder-decoder becomes two, one for
+            first calls and one for later ones, with the names that optimum has for them.
         observer: has watched the model; None only for a file that is not to be compared.
         target: `"cpu"`, `"cuda"` where onnxruntime-gpu and a GPU are, or, unverified, `"webgpu"`.
-        output: the file to write; None for `<name>_<target>.onnx` beside the plain one.
-        weights: `"int8"`, `"int4"` or `"int4-zero-points"`; None for the weights as they are.
+        output: the file to write; None for `<name>_<target>.onnx` beside the plain one. Not for an encoder-decoder.
+        weights: `"int8"`, `"int4"` or `"int4-zero-points"`; None for the weights as they are. Not for an
+            encoder-decoder.
         unverified: write a file for a runtime that is not here, neither compared nor timed.
         tolerance: see `InputObserver.check_discrepancies`.
         say: gets a line for each step.
@@ -100,18 +48,36 @@ def serve(
     """
     check_weights(weights)
     chosen, say = find_target(target, unverified=unverified), say or (lambda _: None)
-    if not OnnxDecoder(path).takes_past:
+    decoder = OnnxDecoder(path)
+    if not decoder.takes_past:
         raise ExportCompatError(f"{path} has no cache; files are derived of decoders with one")
+    if STATES in decoder.inputs:
+        _check_parts(output, weights)
+        return serve_parts(path, None if unverified else _needed(observer), chosen, tolerance, say)
     output = output or path.with_name(f"{path.stem}_{target}.onnx")
     with TemporaryDirectory(dir=path.parent, prefix=".serve.") as folder:
         if unverified:
             return _unverified(path, chosen, output)
-        if observer is None:
-            raise ExportCompatError("a file is compared with the model: an observer is needed, or unverified=True")
-        run = _Run(path, Path(folder), observer, tolerance, chosen.provider, say)
+        run = _Run(path, Path(folder), _needed(observer), tolerance, chosen.provider, say)
         for derivation in chosen.derivations:
             run.attempt(derivation)
         return run.finish(chosen, output, weights)
+
+
+def _needed(observer: InputObserver | None) -> InputObserver:
+    if observer is None:
+        raise ExportCompatError("a file is compared with the model: an observer is needed, or unverified=True")
+    return observer
+
+
+def _check_parts(output: Path | None, weights: Weights | None) -> None:
+    """Refuse for an encoder-decoder what is for one file alone."""
+    if output is not None:
+        raise ExportCompatError(
+            f"an output ({output}) is for decoders of one file; those of an encoder-decoder have names of their own"
+        )
+    if weights is not None:
+        raise ExportCompatError(f"weights={weights!r} are for decoders of one file, and this is an encoder-decoder")
 
 
 class _Run:

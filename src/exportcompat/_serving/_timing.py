@@ -11,8 +11,16 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat._verification import CPU, OnnxDecoder, OnnxFile
 
+from ._decoder_parts import OF_STATES, STATES
+
 WORKLOADS: Sequence[tuple[int, int]] = ((1, 1), (64, 1), (1024, 1), (0, 256), (0, 2048))
 """Past and new tokens, one sequence."""
+
+LATER_CALLS: Sequence[tuple[int, int]] = ((1, 1), (64, 1), (440, 1))
+"""The same for a decoder that has been called once, after an encoder."""
+
+_ENCODED = 512
+"""States of an encoder that such a decoder has seen."""
 
 _ROUNDS = 60
 _LEAST_ROUNDS, _SECONDS = 7, 1.0
@@ -100,8 +108,13 @@ def _feeds(file: OnnxFile, past: int, new: int) -> dict[str, Any]:
         "attention_mask": torch.ones(1, past + new, dtype=torch.int64),
         "position_ids": torch.arange(past, past + new)[None],
     }
+    states = {
+        STATES: torch.zeros(1, 0, *file.inputs.get(STATES, [])[2:]),
+        "encoder_attention_mask": torch.ones(1, _ENCODED, dtype=torch.int64),
+    }
+    lengths = {name: _ENCODED if OF_STATES in name else past for name in decoder.empty_cache(1)}
     cache = {
-        name: torch.randn([past if size == 0 else size for size in value.shape], generator=generator)
+        name: torch.randn([lengths[name] if size == 0 else size for size in value.shape], generator=generator)
         for name, value in decoder.empty_cache(1).items()
     }
-    return {name: value for name, value in {**tokens, **cache}.items() if name in file.inputs}
+    return {name: value for name, value in {**tokens, **states, **cache}.items() if name in file.inputs}
