@@ -1,5 +1,7 @@
 """Experts for tools that have no `scan`: products of a batch, which lower to core ATen."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 COST = """\
@@ -15,16 +17,21 @@ model.set_experts_implementation("batched_mm")  # a model with experts
 """What a user writes before."""
 
 
-def with_batched_experts(subject: Any) -> Any:
-    """Let a model with experts choose the weights of each token and multiply them in one batch.
+@contextmanager
+def batched_experts(model: Any) -> Iterator[None]:
+    """Let a model with experts choose the weights of each token and multiply them in one batch, for as long as it lasts.
 
     Args:
-        subject: a decoder or a `Forward`; one without experts stays as it is.
-
-    Returns:
-        `subject`.
+        model: of transformers; one without experts stays as it is.
     """
-    choose = getattr(subject.model, "set_experts_implementation", None)
-    if choose is not None:
-        choose("batched_mm")
-    return subject
+    choose = getattr(model, "set_experts_implementation", None)
+    if choose is None:
+        yield
+        return
+    before = model.config._experts_implementation
+    choose("batched_mm")
+    try:
+        yield
+    finally:
+        # Eager is compared with what it was before.
+        choose(before)

@@ -9,7 +9,7 @@ from typing import Any
 from exportcompat._verification import Discrepancy, Schedule, run
 from exportcompat.matrix.cases import Case, Forward, Interface, Sample, TensorProgram
 
-from ._batched_experts import COST, LINE, with_batched_experts
+from ._batched_experts import COST, LINE, batched_experts
 from ._lane import Lane
 
 LENGTH = 64
@@ -36,7 +36,8 @@ def capture(subject: Any) -> Any:
     with torch.no_grad():
         if isinstance(subject, Forward):
             return torch.export.export(subject.model, (), subject.sample(Sample()), strict=False)
-        return _exportable(with_batched_experts(subject).model).export(**_tokens(), strict=True)
+        with batched_experts(subject.model):
+            return _exportable(subject.model).export(**_tokens(), strict=True)
 
 
 def _exportable(model: Any) -> Any:

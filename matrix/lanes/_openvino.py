@@ -6,7 +6,7 @@ from typing import Any
 
 from exportcompat.matrix.cases import Interface, TensorProgram, by_torch_export
 
-from ._batched_experts import COST, LINE, with_batched_experts
+from ._batched_experts import COST, LINE, batched_experts
 from ._lane import Lane
 
 _FILE = "model.xml"
@@ -14,7 +14,8 @@ _FILE = "model.xml"
 
 def capture(subject: Any) -> Any:
     """Capture a model without `scan` for its experts."""
-    return by_torch_export.capture(with_batched_experts(subject))
+    with batched_experts(subject.model):
+        return by_torch_export.capture(subject)
 
 
 def convert(program: Any, _: Any, folder: Path) -> None:

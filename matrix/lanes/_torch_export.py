@@ -6,13 +6,14 @@ from typing import Any
 
 from exportcompat.matrix.cases import by_torch_export
 
-from ._batched_experts import COST, LINE, with_batched_experts
+from ._batched_experts import COST, LINE, batched_experts
 from ._lane import Lane
 
 
 def capture_strictly(subject: Any) -> Any:
     """Capture a model by Dynamo, without `scan` for its experts."""
-    return by_torch_export.capture(with_batched_experts(subject), strict=True)
+    with batched_experts(subject.model):
+        return by_torch_export.capture(subject, strict=True)
 
 
 def convert(program: Any, _: Any, folder: Path) -> None:
