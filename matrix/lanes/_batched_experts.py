@@ -19,7 +19,7 @@ model.set_experts_implementation("batched_mm")  # a model with experts
 
 @contextmanager
 def batched_experts(model: Any) -> Iterator[None]:
-    """Let a model with experts choose the weights of each token and multiply them in one batch, for as long as it lasts.
+    """Let a model with experts choose the weights of each token and multiply them in one batch, while it is open.
 
     Args:
         model: of transformers; one without experts stays as it is.

@@ -111,7 +111,12 @@ def add_serve(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser("serve", help=text, description=text, allow_abbrev=False)
     parser.add_argument("file", metavar="FILE", help="an ONNX file of a decoder")
     parser.add_argument("--target", metavar="TARGET", default="cpu", help="cpu (default), cuda or webgpu")
-    parser.add_argument("--output", metavar="FILE", type=Path, help="default: <name>_<target>.onnx beside the file")
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="default: <name>_<target>.onnx beside the file; not for an encoder-decoder",
+    )
     _add_weights(parser)
     parser.add_argument(
         "--unverified", action="store_true", help="write a file for a runtime that is not here, without a comparison"

@@ -61,4 +61,4 @@ def _judged(path: Path, later: Path, observer: InputObserver | None, target: Tar
         attempt = Attempt(NAME, kept=False, reason=f"it is wrong: {found.summary}", ratios=ratios)
         return Served(None, target.name, _CONTRACT, [attempt])
     attempt = Attempt(NAME, kept=True, reason="it is right and faster", ratios=ratios)
-    return Served(place, target.name, _CONTRACT, [attempt], found, notes=[f"first calls: {path.with_name(FIRST)}"])
+    return Served(place, target.name, _CONTRACT, [attempt], found, notes=[f"first calls: {FIRST}, beside it"])
