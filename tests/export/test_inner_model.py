@@ -56,3 +56,34 @@ def test_calls_of_the_model_inside_are_observed() -> None:
 def test_learned_tokens_are_refused() -> None:
     with pytest.raises(ExportCompatError, match="learned tokens before the text.*inputs_embeds"):
         inner_model(PeftModel(torch.nn.Linear(2, 3), is_prompt_learning=True))
+
+
+class Twice(Module):  # type: ignore[misc,unused-ignore]
+    """A model of one layer, both of which may be compiled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x)
+
+
+def refuse(*_: Any, **__: Any) -> Any:
+    raise AssertionError("compiled code was called")
+
+
+def test_modules_that_were_compiled_where_they_are_are_watched_as_they_are_written() -> None:
+    model = Twice()
+    model.compile(backend=refuse)
+    model.layer.forward = torch.compile(model.layer.forward, backend=refuse)
+    call, forward = model._compiled_call_impl, model.layer.forward
+    observer = InputObserver()
+    with observer(model):
+        model(torch.zeros(1, 2))
+    assert len(observer) == 1
+    assert model._compiled_call_impl is call
+    assert model.layer.forward is forward
+    assert "forward" not in vars(model)
+    with pytest.raises(Exception, match="compiled code was called"):
+        model(torch.zeros(1, 2))

@@ -11,6 +11,7 @@ from exportcompat._extras import require
 from exportcompat._observer import (
     InputObserver,
     Inputs,
+    as_written,
     check_repeatable,
     inner_model,
     is_encoder_decoder,
@@ -130,7 +131,8 @@ def export(
         say=say,
     )
     is_asked = bool(generate) or cache == "window" or serve is not None or has_calls(given)
-    return or_for_whole_texts(partial(make, model, given, Path(path), settings), is_asked=is_asked)
+    with as_written(model):
+        return or_for_whole_texts(partial(make, model, given, Path(path), settings), is_asked=is_asked)
 
 
 def _export_one(

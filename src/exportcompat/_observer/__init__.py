@@ -3,7 +3,7 @@
 from ._compared_call import first_line
 from ._dynamic_axes import BATCH, PAST, SEQUENCE, TOTAL
 from ._eager_refusal import eager_refusal
-from ._inner_model import inner_model
+from ._inner_model import as_written, inner_model
 from ._observe import (
     Inputs,
     Parts,
@@ -32,6 +32,7 @@ __all__ = [
     "Inputs",
     "Parts",
     "Tell",
+    "as_written",
     "check_repeatable",
     "eager_refusal",
     "first_line",

@@ -1,9 +1,14 @@
 """The model inside of what was put around it: adapters of PEFT, which are layers of it, and `torch.compile`."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from exportcompat.registry import ExportCompatError
+
+_ORIGINAL = "_torchdynamo_orig_callable"
+"""Where a function that `torch.compile` returns has the one that it was given."""
 
 
 def inner_model(model: Any) -> Any:
@@ -26,3 +31,28 @@ def inner_model(model: Any) -> Any:
             "get_base_model() and the tokens as inputs_embeds"
         )
     return inner_model(model.get_base_model())
+
+
+@contextmanager
+def as_written(model: Any) -> Iterator[None]:
+    """Let the modules of a model run their own code, where `compile()` or `torch.compile(forward)` stands before it.
+
+    What is watched, traced and compared is eager; Dynamo would follow the observer into itself.
+    """
+    calls, forwards = [], []
+    for module in model.modules() if hasattr(model, "modules") else ():
+        if getattr(module, "_compiled_call_impl", None) is not None:
+            calls.append((module, module._compiled_call_impl))
+        if hasattr(vars(module).get("forward"), _ORIGINAL):
+            forwards.append((module, vars(module)["forward"]))
+    for module, _ in calls:
+        module._compiled_call_impl = None
+    for module, forward in forwards:
+        vars(module)["forward"] = getattr(forward, _ORIGINAL)
+    try:
+        yield
+    finally:
+        for module, call in calls:
+            module._compiled_call_impl = call
+        for module, forward in forwards:
+            vars(module)["forward"] = forward

@@ -27,7 +27,7 @@ from ._embedded_tokens import embedded
 from ._generators import random_states
 from ._growing_cache import dynamic_cache
 from ._in_float32 import in_float32
-from ._inner_model import inner_model
+from ._inner_model import as_written, inner_model
 from ._named_cache import named_cache
 from ._output_types import compare_types
 from ._own_positions import has_own_positions
@@ -143,16 +143,20 @@ class InputObserver:
         model = inner_model(model)
         self._begin(model, method_name, store_n_calls)
         limit, watched = len(self._records) + store_n_calls, _whole(model)
-        before = vars(watched).get(method_name, Parameter.empty)
-        vars(watched)[method_name] = self._watching(watched, before, limit)
+        with as_written(watched), self._in_place(watched, limit), dynamic_cache(watched), named_cache(watched):
+            yield self
+
+    @contextmanager
+    def _in_place(self, watched: Any, limit: int) -> Iterator[None]:
+        before = vars(watched).get(self._method, Parameter.empty)
+        vars(watched)[self._method] = self._watching(watched, before, limit)
         try:
-            with dynamic_cache(watched), named_cache(watched):
-                yield self
+            yield
         finally:
             if before is Parameter.empty:
-                vars(watched).pop(method_name, None)
+                vars(watched).pop(self._method, None)
             else:
-                vars(watched)[method_name] = before
+                vars(watched)[self._method] = before
 
     def _begin(self, model: Any, method_name: str, calls: int) -> None:
         if not callable(getattr(model, method_name, None)):
