@@ -264,3 +264,10 @@ def test_an_encoder_whose_states_are_a_map_is_refused() -> None:
     given = {"encoder_outputs": (torch.zeros(2, 8, 3, 3),), "decoder_input_ids": torch.ones(2, 1, dtype=torch.int64)}
     with pytest.raises(ExportCompatError, match=r"returns \(2, 8, 3, 3\), and a decoder's file takes states of"):
         TextDecoder(model("T5")).arguments(given)
+
+
+def test_states_of_the_encoder_in_place_of_its_inputs(tmp_path: Path) -> None:
+    made, tokens = model("T5"), torch.tensor([[1, 5, 7]])
+    given = {"encoder_outputs": made.get_encoder()(tokens), "attention_mask": torch.ones_like(tokens)}
+    with pytest.raises(ExportCompatError, match="did not call the encoder with the inputs encoder_outputs, attention"):
+        export(made, given, tmp_path)

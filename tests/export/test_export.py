@@ -330,6 +330,16 @@ def test_no_inputs(tmp_path: Path) -> None:
         export(torch.nn.Linear(3, 2), [], tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "found"),
+    [(torch.ones(2, 3), "a Tensor"), ([torch.ones(2, 3)], "a Tensor"), ("text", "a str"), (None, "a NoneType")],
+    ids=["tensor", "tensors", "text", "none"],
+)
+def test_inputs_without_names(inputs: Any, found: str, tmp_path: Path) -> None:
+    with pytest.raises(ExportCompatError, match=f"the inputs are, or hold, {found}; give keyword arguments"):
+        export(torch.nn.Linear(3, 2), inputs, tmp_path)
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ExportCompatError, match="cannot write to"):

@@ -12,6 +12,7 @@ from exportcompat._observer import (
     InputObserver,
     Inputs,
     as_written,
+    check_inputs,
     check_repeatable,
     inner_model,
     is_encoder_decoder,
@@ -113,6 +114,8 @@ def export(
     model = inner_model(model)
     check_placement(model)
     given = observer_or_inputs
+    if not isinstance(given, InputObserver):
+        check_inputs(given)
     make: Callable[..., Exported] = export_encoder_decoder
     if isinstance(given, InputObserver) or not is_encoder_decoder(model, given, generate):
         make = partial(_export_one, generate=generate, serve=serve, weights=weights, cache=cache)

@@ -7,6 +7,7 @@ from ._inner_model import as_written, inner_model
 from ._observe import (
     Inputs,
     Parts,
+    check_inputs,
     is_encoder_decoder,
     observe,
     observe_encoder_decoder,
@@ -33,6 +34,7 @@ __all__ = [
     "Parts",
     "Tell",
     "as_written",
+    "check_inputs",
     "check_repeatable",
     "eager_refusal",
     "first_line",

@@ -166,6 +166,11 @@ def observe_encoder_decoder(model: Any, inputs: Inputs, refusal: NoCacheError | 
         for call in calls:
             _generate(model, call, use_cache=has_cache)
         _run_longer(lambda **call: _generate(model, call, use_cache=has_cache), calls)
+    if len(states) == 0:
+        raise ExportCompatError(
+            f"{type(model).__name__}.generate did not call the encoder with the inputs {', '.join(calls[0])}; give what "
+            "the encoder takes, such as input_ids, and no encoder_outputs"
+        )
     if EMBEDDINGS in states.interface()[0] and not any(EMBEDDINGS in call for call in calls):
         encoder = WholeEncoder(model)
         states = observe(encoder, calls, generate=False)
@@ -174,10 +179,25 @@ def observe_encoder_decoder(model: Any, inputs: Inputs, refusal: NoCacheError | 
 
 
 def _calls(inputs: Inputs) -> list[dict[str, Any]]:
-    calls = [dict(inputs)] if isinstance(inputs, Mapping) else [dict(item) for item in inputs]
+    check_inputs(inputs)
+    return [dict(inputs)] if isinstance(inputs, Mapping) else [dict(item) for item in inputs]
+
+
+def check_inputs(inputs: Inputs) -> None:
+    """Refuse what are no keyword arguments of a model.
+
+    Raises:
+        ExportCompatError: there are none, or something else, such as a tensor, stands where they should.
+    """
+    calls: Any = [inputs] if isinstance(inputs, Mapping) else inputs
+    others = (item for item in calls if not isinstance(item, Mapping)) if isinstance(calls, Sequence) else (calls,)
+    for other in others:
+        raise ExportCompatError(
+            f"the inputs are, or hold, a {type(other).__name__}; give keyword arguments of the model, such as "
+            "{'input_ids': tokens}, as a dict or several"
+        )
     if not calls:
         raise ExportCompatError("there are no inputs; give keyword arguments of the model, as a dict or several")
-    return calls
 
 
 def _can_generate(model: Any) -> bool:
