@@ -168,8 +168,8 @@ def observe_encoder_decoder(model: Any, inputs: Inputs, refusal: NoCacheError | 
         _run_longer(lambda **call: _generate(model, call, use_cache=has_cache), calls)
     if len(states) == 0:
         raise ExportCompatError(
-            f"{type(model).__name__}.generate did not call the encoder with the inputs {', '.join(calls[0])}; give what "
-            "the encoder takes, such as input_ids, and no encoder_outputs"
+            f"{type(model).__name__}.generate did not call the encoder with the inputs {', '.join(calls[0])}; give "
+            "what the encoder takes, such as input_ids, and no encoder_outputs"
         )
     if EMBEDDINGS in states.interface()[0] and not any(EMBEDDINGS in call for call in calls):
         encoder = WholeEncoder(model)
