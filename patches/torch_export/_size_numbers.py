@@ -123,15 +123,25 @@ def _is_place(module: ModuleType, name: str) -> bool:
     """Say whether a module calls what is replaced, has no other of that name, and does not look at it as a type."""
     found = vars(module).get(name)
     is_own = found is _OURS[name] or found is _BEFORE.get(name)
-    return is_own and _calls(getattr(module, "__file__", None) or "", name)
+    return is_own and _calls(_files(module), name)
+
+
+def _files(module: ModuleType) -> tuple[str, ...]:
+    """Return the file of a module; of a notebook, which has none, the cells that its functions and classes are of."""
+    if file := getattr(module, "__file__", None):
+        return (file,)
+    own = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
+    found = [item for value in own for item in (vars(value).values() if isinstance(value, type) else (value,))]
+    functions = [inspect.unwrap(item) for item in found if inspect.isfunction(item)]
+    return tuple(sorted({function.__code__.co_filename for function in functions if inspect.isfunction(function)}))
 
 
 # A capture asks for dozens of files, and their texts do not change.
 @functools.lru_cache(maxsize=2048)
-def _calls(file: str, name: str) -> bool:
+def _calls(files: tuple[str, ...], name: str) -> bool:
     import linecache
 
-    source = "".join(linecache.getlines(file))
+    source = "".join(line for file in files for line in linecache.getlines(file))
     is_type = name == "int" and _AS_A_TYPE.search(source)
     return bool(_CALLS[name].search(source)) and not is_type
 
