@@ -1,7 +1,8 @@
 """What makes a right graph fast: what it does not need, files that are derived for one runtime, smaller weights."""
 
 from ._lean import make_lean
-from ._serve import Served, serve
+from ._serve import serve
+from ._served import Served
 from ._targets import find_target
 from ._weights import Weights, check_weights
 
