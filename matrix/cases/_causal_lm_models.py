@@ -3,7 +3,10 @@
 import importlib
 import inspect
 import sys
+from collections.abc import Mapping
 from typing import Any
+
+from exportcompat._observer import mask_makers, masks_of_last_keys
 
 from ._decoder import Decoder, HybridDecoder, PairsDecoder, SlidingDecoder, StaticDecoder, TransformersDecoder
 from .causal_lm import SETTINGS, SIZES
@@ -44,6 +47,14 @@ class RecomputedDecoder(TransformersDecoder):
     _is_recurrent = True
 
 
+class LastKeysDecoder(TransformersDecoder):
+    """A causal language model that in some releases makes masks of the first tokens for the last keys of its cache."""
+
+    def _cached(self, inputs: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
+        with masks_of_last_keys(mask_makers(self.model, getattr(cache, "layers", ())), cache):
+            return super()._cached(inputs, cache)
+
+
 class OwnCacheDecoder(RecomputedDecoder):
     """A causal language model whose layers have states, with a cache of its own class in some releases."""
 
@@ -72,6 +83,11 @@ def _is_own_cache(name: str, value: Any, module: str) -> bool:
 def make_recomputed(name: str, attention: str | None = None) -> Decoder:
     """Build a causal language model that in some releases is wrong on its own cache."""
     return RecomputedDecoder(make_causal(name, attention).model)
+
+
+def make_with_last_keys(name: str, attention: str | None = None) -> Decoder:
+    """Build a causal language model whose masks are those of the first tokens in some releases."""
+    return LastKeysDecoder(make_causal(name, attention).model)
 
 
 def make_end_to_end(name: str) -> Decoder:

@@ -417,6 +417,8 @@ SETTINGS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         "Olmoe",
         {"num_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8},
     ),
+    "llama_window": ("Llama, window 8 in its cache alone", "Llama", {"sliding_window": 8}),
+    "stablelm_window": ("StableLM, window 8 in its cache alone", "StableLm", {"sliding_window": 8}),
     "jamba": (
         "Jamba, attention and Mamba layers, experts",
         "Jamba",
@@ -482,7 +484,12 @@ _MAKERS = {
     "xlstm": "_xlstm_model:make_gated",
 }
 _BEYOND = call("_comparisons:compare_beyond")
-_FACTORIES = {"nemotron": "make_recomputed", "zamba": "make_zamba", **dict.fromkeys(OWN_CACHES, "make_own_cache")}
+_FACTORIES = {
+    "nemotron": "make_recomputed",
+    "zamba": "make_zamba",
+    **dict.fromkeys(OWN_CACHES, "make_own_cache"),
+    **dict.fromkeys(("olmoe_window", "stablelm_window"), "make_with_last_keys"),
+}
 _SHOWN = ("llama", "mistral_window", "gemma2_window", "phi3_longrope", "llama_dynamic")
 _REPRESENTATIVE = ("llama", "mistral_window", "phi3_longrope", "llama_dynamic", "mixtral", "gpt_oss", "jamba")
 _EVERYWHERE = frozenset(

@@ -1,10 +1,11 @@
 """The window of attention is in the cache alone, and a graph has the full past.
 
-Symptom: beyond the window the graph sees more tokens than eager mode does: other numbers, and no error. Moshi and
-Kyutai's speech to text have a window of 3,000 tokens by default.
+Symptom: beyond the window the graph sees more tokens than eager mode does: other numbers, and no error. Llama and every
+other model whose configuration has a `sliding_window` that the model does not ask for; from 5.2 on Moshi and Kyutai's
+speech to text, which have a window of 3,000 tokens by default.
 Cause: these models make one causal mask, without a window. Their layers forget what is older than `window - 1` tokens
-because `DynamicCache` makes sliding layers where the configuration has a window. A layer in a graph keeps its past
-(`sliding-layer-full-past`).
+because `DynamicCache` makes sliding layers where the configuration has a window, from 4.56 on. A layer in a graph
+keeps its past (`sliding-layer-full-past`).
 What is done: inside the scope, a causal mask for a cache whose layers all slide hides what they would have dropped
 before the call: all but the last `window - 1` tokens of the past, for every query of the call alike. It does so in
 eager mode too, where the layers have their full past as well.
@@ -91,6 +92,10 @@ SPECS = variants(
         "kind": "wrap",
     },
     {
+        "transformers>=4.56,<5.2": {
+            "upstream": (source("models/llama/modeling_llama.py", "v4.57.6"),),
+            "proofs": ("llama_window",),
+        },
         # Nemotron-H and OLMo hybrid still call the embeddings as upstream did before 5.2.
         "transformers>=5.2,<5.9": {
             "replacement": f"{__name__}:patch_renamed_create_causal_mask",

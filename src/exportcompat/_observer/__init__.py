@@ -4,6 +4,7 @@ from ._compared_call import first_line
 from ._dynamic_axes import BATCH, PAST, SEQUENCE, TOTAL
 from ._eager_refusal import eager_refusal
 from ._inner_model import as_written, inner_model
+from ._last_keys import mask_makers, masks_of_last_keys
 from ._observe import (
     Inputs,
     Parts,
@@ -41,6 +42,8 @@ __all__ = [
     "flatten",
     "inner_model",
     "is_encoder_decoder",
+    "mask_makers",
+    "masks_of_last_keys",
     "no_cache",
     "no_cache_facts",
     "observe",

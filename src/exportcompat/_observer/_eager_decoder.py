@@ -11,7 +11,9 @@ from exportcompat.patches.toolkit.cache_names import STATE
 from ._alignment import POSITIONS, Aligned
 from ._dynamic_axes import past_axis
 from ._embedded_tokens import embeddings_of
-from ._growing_cache import counts_dropped_tokens, has_fixed_cache
+from ._growing_cache import has_fixed_cache
+from ._last_keys import NOTE as LAST_KEYS
+from ._last_keys import mask_makers, masks_of_last_keys
 from ._padded_companion import NOTE, is_prompt, needs_companion, with_companion, without_companion
 from ._tree import Tree
 
@@ -92,8 +94,9 @@ class EagerDecoder:
         self._makes_cache = _may_be_left_out(signature, aligned.cache)
         leaves = [path.rpartition(".")[2] for path in aligned.trees[aligned.cache].leaves()]
         has_states = aligned.cache == STATE or any("_state" in leaf for leaf in leaves)
-        has_other_masks = counts_dropped_tokens(model, cache_layers(aligned))
-        self._is_recomputed = has_states or has_fixed_cache(model) or has_other_masks
+        self._is_recomputed = has_states or has_fixed_cache(model)
+        self._mask_makers = mask_makers(model, cache_layers(aligned))
+        self._is_beyond_window = False
         # Not every model asks its configuration where nobody says whether it is to return its cache.
         self._cached, self._uncached = (
             {"use_cache": flag} if "use_cache" in signature.parameters else {} for flag in (True, False)
@@ -124,15 +127,16 @@ class EagerDecoder:
     @property
     def notes(self) -> list[str]:
         """Return what there is to say of the calls that were made."""
-        return [NOTE] if self._is_accompanied else []
+        return [*([NOTE] if self._is_accompanied else []), *([LAST_KEYS] if self._is_beyond_window else [])]
 
     def _results(self, given: Mapping[str, Any], cache: Any) -> tuple[Any, Any]:
         torch = require("torch", "torch")
         if cache is None and not self._makes_cache:
             cache = self._empty(given["input_ids"].shape[0])
         past = {} if cache is None else {self._aligned.cache: cache}
-        with torch.no_grad():
+        with torch.no_grad(), masks_of_last_keys(self._mask_makers, cache) as are_changed:
             result = self._call(**given, **{**self._cached, **self._constants}, **past)
+        self._is_beyond_window |= are_changed
         logits, cache = (result[int(key) if key.isdigit() else key] for key in self._keys)
         return logits, cache
 
@@ -140,9 +144,8 @@ class EagerDecoder:
         """Call the model on everything so far, as if it were the first call; that stands in place of the cache.
 
         In some releases layers with states go on with one token at a time alone, and forget about padding in a batch
-        of one. Models with sliding layers that want a cache of fixed size are wrong with a growing one past the window,
-        and so are those whose masks count what their cache has dropped. Layers with states are asked for a cache, as
-        `generate` does: Zamba2 hides padding in another way without one.
+        of one. Models with sliding layers that want a cache of fixed size are wrong with a growing one past the window.
+        Layers with states are asked for a cache, as `generate` does: Zamba2 hides padding in another way without one.
         """
         torch = require("torch", "torch")
         given = {name: inputs[name].to(self._device) for name in self._inputs if name in inputs}

@@ -4,17 +4,13 @@ Gemma2, Gemma3, Cohere2 and Llama 4 have `cache_implementation="hybrid"` in thei
 or so. Such a cache has room for one length, and a graph of it would hold that room for ever.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-
-from exportcompat.patches.toolkit.sliding_layers import window_of
 
 _NAME = "cache_implementation"
 _FIXED = ("hybrid", "hybrid_chunked", "sliding_window")
 _ABSENT = object()
-_OWN_MASK = "_update_causal_mask"
-"""The method by which models make masks that do not let transformers make them."""
 
 
 @contextmanager
@@ -39,15 +35,6 @@ def dynamic_cache(model: Any) -> Iterator[None]:
 def has_fixed_cache(model: Any) -> bool:
     """Say whether a model begins by itself with a cache of fixed size, or with none, because layers slide."""
     return any(True for _ in _configurations(model))
-
-
-def counts_dropped_tokens(model: Any, layers: Iterable[Any]) -> bool:
-    """Say whether a model makes masks for all tokens of a text, and layers of its cache drop those out of a window.
-
-    From transformers 4.56 to 5.1 the cache of every model whose configuration has a window slides. Models that make
-    their own masks give the columns of the first tokens to the keys of the last ones.
-    """
-    return any(map(window_of, layers)) and any(hasattr(type(module), _OWN_MASK) for module in model.modules())
 
 
 def _configurations(model: Any) -> Iterator[Any]:
