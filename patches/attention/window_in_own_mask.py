@@ -45,19 +45,19 @@ def _for_keys(mask: Any, cache: Any, states: Any) -> Any:
 
     if mask is not None and (mask.dim() != 4 or not mask.is_floating_point()):
         return mask
-    dropped = _forgotten(cache)
-    if dropped is not None:
-        return mask if mask is None else mask[..., dropped:]
+    new, held = states.shape[1], _held(cache)
+    if held is not None:
+        # The columns are in the order of the text, and a slice by symbols has a length that nobody knows.
+        return mask if mask is None else mask.narrow(-1, cache.get_seq_length() - held, held + new)
     window = full_window(cache)
     return mask if window is None else _without_dropped(mask, states, cache.get_seq_length(), window)
 
 
-def _forgotten(cache: Any) -> Any:
-    """Return how many tokens the layers of a cache have forgotten in a graph; None where they do not forget."""
-    layers = getattr(cache, "layers", ())
-    if not layers or not all(getattr(layer, "forgets", False) for layer in layers):
-        return None
-    return layers[0].cumulative_length - layers[0].keys.shape[-2]
+def _held(cache: Any) -> Any:
+    """Return how many tokens the layers of a cache hold that forget in a graph; None where they do not forget."""
+    layers: Any = getattr(cache, "layers", ())
+    forget = bool(layers) and all(getattr(layer, "forgets", False) for layer in layers)
+    return layers[0].keys.shape[-2] if forget else None
 
 
 def _without_dropped(mask: Any, states: Any, past: Any, window: int) -> Any:

@@ -11,6 +11,7 @@ from exportcompat import apply_patches, export, plan
 from exportcompat._observer._padded_companion import is_prompt, needs_companion, with_companion, without_companion
 
 IS_DOGE_MENDED = any(item.spec.id == "doge-mask" and item.applies for item in plan())
+HAS_OWN_MASKS = any(item.spec.id == "window-in-own-mask" and item.applies for item in plan())
 
 
 def test_a_prompt_whose_tokens_see_later_ones_gets_a_padded_companion() -> None:
@@ -73,6 +74,25 @@ def test_a_decoder_is_compared_with_what_upstream_means(model_type: str, tmp_pat
     made = export(_model(model_type), {"input_ids": torch.randint(3, 60, (1, 5))}, tmp_path)
     assert made.discrepancies is not None
     assert made.discrepancies.success, str(made.discrepancies)
+
+
+@pytest.mark.skipif(not HAS_OWN_MASKS, reason="caches slide from transformers 4.56 on, masks know of it from 5.2 on")
+def test_it_is_said_that_eager_has_the_mask_of_other_keys(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="the models are those of transformers")
+    config = transformers.StableLmConfig(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=8,
+    )
+    model = transformers.StableLmForCausalLM(config).eval()
+    made = export(model, {"input_ids": torch.randint(3, 60, (1, 5))}, tmp_path)
+    assert made.discrepancies is not None
+    assert made.discrepancies.success, str(made.discrepancies)
+    assert any("mask of the first tokens" in note for note in made.discrepancies.notes)
 
 
 @pytest.mark.skipif(not IS_DOGE_MENDED, reason="Doge asks for its mask from transformers 5.18 on")
