@@ -50,6 +50,24 @@ def test_the_name_of_today_is_left_alone() -> None:
         pass
 
 
+class Swallowing:
+    """Code of a checkpoint without such a method: that of transformers hands the cache on by the name of today."""
+
+    def prepare_inputs_for_generation(self, input_ids: Any, cache: Any = None, **_: Any) -> Any:
+        return {"input_ids": input_ids, "cache": cache}
+
+    def forward(self, input_ids: Any, past_key_values: Any = None, **_: Any) -> Any:
+        return input_ids, past_key_values
+
+
+def test_a_forward_that_knows_an_older_name_gets_the_cache() -> None:
+    model = Swallowing()
+    with named_cache(model):
+        assert model.forward(**model.prepare_inputs_for_generation(1, cache=2)) == (1, 2)
+    assert vars(model) == {}
+    assert model.forward(**model.prepare_inputs_for_generation(1, cache=2)) == (1, None)
+
+
 class Counting(Module):  # type: ignore[misc,unused-ignore]
     """A model whose calls have a token more each time."""
 

@@ -155,6 +155,60 @@ def test_is_refused_where_a_cache_is_asked_for(
     assert list(tmp_path.iterdir()) == []
 
 
+class Swallowing(Module):
+    """Its `forward` has no name for the cache; `generate` hands it one token alone all the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = SimpleNamespace()
+
+    def forward(self, input_ids: Any, attention_mask: Any = None, **_: Any) -> Any:
+        kept = input_ids if attention_mask is None else input_ids * attention_mask
+        return {"logits": kept.cumsum(1)[:, :, None].expand(-1, -1, 4) + torch.arange(4.0)}
+
+    def generate(self, input_ids: Any, max_new_tokens: int, **given: Any) -> Any:
+        for index in range(max_new_tokens):
+            self(input_ids=input_ids[:, -1:] if index else input_ids, **({} if index else given))
+
+
+def test_a_model_that_has_no_argument_for_a_cache_is_exported_for_whole_texts(tmp_path: Path) -> None:
+    """Without that its file had single tokens for texts, no mask, and was called right."""
+    inputs = {"input_ids": TOKENS, "attention_mask": torch.ones_like(TOKENS)}
+    with pytest.warns(UserWarning, match="Swallowing.forward has no argument for a cache"):
+        made = export(Swallowing(), inputs, tmp_path / "model.onnx")
+    assert made.discrepancies is not None and made.discrepancies.success
+    assert made.no_cache.startswith(SAYS) and "attention_mask" in OnnxFile(made.path).inputs
+    with pytest.raises(NoCacheError, match="let forward take `past_key_values`"):
+        export(Swallowing(), inputs, tmp_path / "other.onnx", generate=True)
+
+
+class Given(Module):
+    """Code of a checkpoint that leaves it to `generate` to make the first cache, and returns none without one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = SimpleNamespace()
+
+    def forward(self, input_ids: Any, past_key_values: Any = None, use_cache: bool = True) -> Any:
+        keys = input_ids[:, None, :, None].float()
+        if past_key_values is not None:
+            keys = torch.cat([past_key_values["key"], keys], 2)
+        made = {"logits": keys.cumsum(2)[:, 0, -input_ids.shape[1] :].expand(-1, -1, 4) + torch.arange(4.0)}
+        return made if past_key_values is None else {**made, "past_key_values": {"key": keys}}
+
+    def generate(self, input_ids: Any, max_new_tokens: int) -> Any:
+        cache = {"key": torch.zeros(len(input_ids), 1, 0, 1)}
+        for _ in range(max_new_tokens):
+            cache = self(input_ids=input_ids, past_key_values=cache)["past_key_values"]
+            input_ids = input_ids[:, -1:]
+
+
+def test_eager_is_given_the_first_cache_where_code_does_not_make_one(tmp_path: Path) -> None:
+    made = export(Given(), {"input_ids": TOKENS}, tmp_path / "model.onnx")
+    assert made.discrepancies is not None and made.discrepancies.success and len(made.discrepancies) > 80
+    assert "past_key_values.key" in OnnxFile(made.path).inputs
+
+
 def test_calls_of_the_caller_keep_their_cache(tmp_path: Path) -> None:
     model, observer = Summing("steps"), InputObserver()
     with apply_patches(), observer(model):

@@ -74,6 +74,14 @@ def _may_be_left_out(signature: Signature, name: str) -> bool:
     return parameter is None or parameter.default is not Parameter.empty
 
 
+def _part(result: Any, key: str) -> Any:
+    """Return a part of a result, by its name or its place; None if it is not there."""
+    try:
+        return result[int(key) if key.isdigit() else key]
+    except (KeyError, IndexError):
+        return None
+
+
 class EagerDecoder:
     """A model that was observed, called with the tensors of a decoder's interface.
 
@@ -137,8 +145,12 @@ class EagerDecoder:
         with torch.no_grad(), masks_of_last_keys(self._mask_makers, cache) as are_changed:
             result = self._call(**given, **{**self._cached, **self._constants}, **past)
         self._is_beyond_window |= are_changed
-        logits, cache = (result[int(key) if key.isdigit() else key] for key in self._keys)
-        return logits, cache
+        logits, made = (_part(result, key) for key in self._keys)
+        if made is None and cache is None:
+            # Some code leaves it to `generate` to make the first cache.
+            self._makes_cache = False
+            return self._results(given, None)
+        return logits, made
 
     def _recomputed(self, inputs: Mapping[str, Any], before: Any) -> tuple[Any, Any]:
         """Call the model on everything so far, as if it were the first call; that stands in place of the cache.

@@ -4,6 +4,7 @@ import inspect
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 from exportcompat._extras import require
@@ -13,7 +14,7 @@ from exportcompat.registry import ExportCompatError, NoCacheError
 
 from ._embedded_tokens import EMBEDDINGS
 from ._inner_model import inner_model
-from ._observer import InputObserver, says_no_cache
+from ._observer import InputObserver, lengths_without_cache, says_no_cache
 from ._without_cache import refused_where_asked
 
 _STEPS = 4
@@ -43,7 +44,7 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
 
     Raises:
         ExportCompatError: there are no inputs, or the model cannot generate.
-        NoCacheError: it does so without its own `forward`, or does not return the cache.
+        NoCacheError: it does so without its own `forward`, which takes no cache or does not return it.
     """
     calls, model = _calls(inputs), inner_model(model)
     observer = InputObserver()
@@ -58,6 +59,7 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
                     _without_forward(model, parts),
                     "watch such a part with an InputObserver while the model generates, and export that",
                 )
+            _require_taken(model, observer)
             _require_presents(model, observer)
         else:
             _run_forward(model, calls)
@@ -112,6 +114,17 @@ def _without_forward(model: Any, parts: Sequence[str]) -> str:
     """Say which parts of a model its `generate` calls."""
     names = ", ".join(f"{name} ({parts.count(name)})" for name in dict.fromkeys(parts)) or "none of its parts"
     return f"{type(model).__name__}.generate never calls the model's forward; it calls {names}"
+
+
+def _require_taken(model: Any, observer: InputObserver) -> None:
+    """Refuse a model whose `forward` has no argument for the cache that `generate` hands to it."""
+    lengths = lengths_without_cache(observer)
+    if any(before > after == 1 for before, after in pairwise(lengths)):
+        raise NoCacheError(
+            f"{type(model).__name__}.forward has no argument for a cache, and `generate` hands it one token alone, so "
+            "that the text before is lost in eager mode too",
+            "let forward take `past_key_values` and use it",
+        )
 
 
 def _require_presents(model: Any, observer: InputObserver) -> None:

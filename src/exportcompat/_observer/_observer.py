@@ -481,6 +481,14 @@ def takes_one_token_alone(observer: InputObserver) -> bool:
     return refuses(2) and not refuses(1)
 
 
+def lengths_without_cache(observer: InputObserver) -> list[int]:
+    """Return how many tokens each call has; none if a call has a cache, or no tokens."""
+    aligned = observer._alignment()
+    if cache_name(aligned.trees) or not all("input_ids" in call for call in aligned.calls):
+        return []
+    return [int(call["input_ids"].shape[1]) for call in aligned.calls]
+
+
 def refused_together(observer: InputObserver) -> str:
     """Say what of the later calls eager refuses, empty, beside what the first call has alone; empty if nothing."""
     first, *others = [set(record.inputs.trees) for record in observer._records]
