@@ -234,7 +234,7 @@ class MadeUpCalls:
 
 def _padding_token(model: Any) -> int | None:
     """Return the token of padding of a model's texts; None if it has none."""
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     found = getattr(text, "pad_token_id", None)
     return found if type(found) is int and found >= 0 else None
