@@ -1,6 +1,6 @@
 """Of a batch of one, the tokens that a text is shifted by are squeezed to one number, and of others they are not.
 
-Symptom: PLBart, mBART and FSMT without `decoder_input_ids`, as `PLBartForSequenceClassification`: ONNX Runtime stops at
+Symptom: PLBart and mBART without `decoder_input_ids`, as `PLBartForSequenceClassification`: ONNX Runtime stops at
 a batch of one (`Unsqueeze`, `axis 1 is not in valid range`), where the sample's batch was larger.
 Cause: `gather(1, index_of_eos).squeeze()` in `shift_tokens_right`, which ONNX answers by the size that a call has.
 What is done: while it is traced, the last axis alone is squeezed, whatever the batch is.
@@ -31,12 +31,12 @@ SPECS = variants(
     {
         "id": "shifted-tokens",
         "targets": tuple(
-            f"transformers.models.{name}.modeling_{name}:shift_tokens_right" for name in ("mbart", "plbart", "fsmt")
+            f"transformers.models.{name}.modeling_{name}:shift_tokens_right" for name in ("mbart", "plbart")
         ),
         "replacement": f"{__name__}:patch_shift_tokens_right",
         "reason": "Tokens of a batch are squeezed to a number if the batch is one: files stop at that.",
         "upstream": (source("models/plbart/modeling_plbart.py", "v5.23.0"),),
-        "proofs": ("plbart_classes",),
+        "proofs": ("plbart_classes", "mbart_classes"),
         "kind": "wrap",
     },
     {"transformers>=4.57": {}},
