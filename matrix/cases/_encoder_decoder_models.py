@@ -45,6 +45,8 @@ _GEMMA = {
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "Bart": {**_BART, "max_position_embeddings": 256},
     "Marian": {**_BART, "max_position_embeddings": 256},
+    "PLBart": {**_BART, "max_position_embeddings": 256},
+    "MBart": {**_BART, "max_position_embeddings": 256},
     "T5": _T5,
     "SwitchTransformers": {
         **_T5,

@@ -54,6 +54,8 @@ CASES = (
     ),
     _classes("bart", "BART", "Bart"),
     _classes("t5", "T5", "T5"),
+    _classes("plbart", "PLBart", "PLBart"),
+    _classes("mbart", "mBART", "MBart"),
     _experts("switch_transformers", "Switch Transformers", "SwitchTransformers"),
     _experts("nllb_moe", "NLLB-MoE", "NllbMoe"),
     Case(

@@ -71,6 +71,16 @@ CASES = (
         call("_deberta_model:make_deberta_v2"),
         has_model("deberta_v2"),
     ),
+    *(
+        forward_case(name, f"{title}, series of several lengths", call(f"_timesfm_models:make_{name}"), has_model(name))
+        for name, title in (("timesfm", "TimesFM"), ("timesfm2_5", "TimesFM 2.5"))
+    ),
+    forward_case(
+        "qwen3_asr_encoder",
+        "Qwen3-ASR's encoder, sounds of several lengths",
+        call("_qwen3_asr_model:make_qwen3_asr_encoder"),
+        has_model("qwen3_asr"),
+    ),
     forward_case("sew", "SEW, odd and even lengths", call(f"{_SOUNDS}:make_sew"), has_model("sew")),
     forward_case("sew_d", "SEW-D, odd and even lengths", call(f"{_SOUNDS}:make_sew_d"), has_model("sew_d")),
     *(

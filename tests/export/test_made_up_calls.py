@@ -242,3 +242,27 @@ def test_images_are_no_more_than_their_places_in_the_texts(tmp_path: Path) -> No
     assert found.success
     sizes = {(row.inputs["input_ids"][0], row.inputs["pixel_values"][0]) for row in found}
     assert (1, 3) not in sizes and (1, 1) not in sizes
+
+
+@pytest.mark.parametrize("token", [40, None])
+def test_what_is_padding_by_its_token_is_compared(token: int | None, tmp_path: Path) -> None:
+    """Decoders that classify read the last token that is no padding, whatever the mask says."""
+
+    class Last(Scorer):
+        config = SimpleNamespace(pad_token_id=token)
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            states = self.table(input_ids) * attention_mask[..., None]
+            if self.forgets:
+                return states[:, -1]
+            last = (torch.arange(input_ids.shape[1]) * (input_ids != 40)).argmax(1)
+            return states[torch.arange(input_ids.shape[0]), last]
+
+    model = Last()
+    observer = observed(model)
+    model.forgets = "padding"
+    path = exported(model, observer, tmp_path)
+    model.forgets = ""
+    found = observer.check_discrepancies(path)
+    # Without a token of padding nothing but the mask tells what is padding, and the last token is read.
+    assert {row.group for row in found if not row.success} == ({"calls with padding"} if token else set())

@@ -187,9 +187,22 @@ class MadeUpCalls:
             return
         count = mask.shape[1] // _PADDED
         if count:
-            padded = mask.clone()
-            padded[0, -count:] = 0
-            yield _Call(f"made up: padding {count}", self._sizes, {**self._base, _MASK: padded}, "calls with padding")
+            padded = {**self._base, _MASK: mask.clone(), **self._padded_tokens(count)}
+            padded[_MASK][0, -count:] = 0
+            yield _Call(f"made up: padding {count}", self._sizes, padded, "calls with padding")
+
+    def _padded_tokens(self, count: int) -> dict[str, Any]:
+        """Return the tokens whose first row is shorter, with its own last token and the model's padding behind it.
+
+        Of some models the tokens tell what is padding and not the mask: they count positions by it (RoBERTa), or pool
+        the state of the last token that is none (decoders that classify).
+        """
+        tokens, token = self._base.get(TOKENS), _padding_token(self._observed.model)
+        if tokens is None or token is None or tokens.shape != self._base[_MASK].shape:
+            return {}
+        padded = tokens.clone()
+        padded[0, -count - 1], padded[0, -count:] = tokens[0, -1], token
+        return {TOKENS: padded}
 
     def _call(self, sizes: Mapping[str, int], group: str) -> _Call:
         axes, aligned = self._observed.axes, self._observed.aligned
@@ -217,3 +230,11 @@ class MadeUpCalls:
         outputs = placed(self._file.outputs, list(self._names.values()), partly=partly)
         row = compared_row(0, 1, record, self._file, feeds, outputs, self._names, self._tolerance)
         return replace(row, **fields, sizes=call.sizes)
+
+
+def _padding_token(model: Any) -> int | None:
+    """Return the token of padding of a model's texts; None if it has none."""
+    config: Any = getattr(model, "config", None)
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    found = getattr(text, "pad_token_id", None)
+    return found if type(found) is int and found >= 0 else None

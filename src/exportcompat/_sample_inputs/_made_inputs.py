@@ -13,6 +13,8 @@ from ._media import tones
 _SEED = 0
 _TEXT = (2, 8)
 """Sequences and tokens of a made-up text."""
+_CHARACTERS = 128
+"""Made-up characters are less than this, where a model takes them instead of tokens."""
 _IMAGES = ("pixel_values", "pixel_values_images", "flattened_patches", "pixel_values_videos")
 _SOUNDS = ("input_values", "input_features")
 _SOUND_MASKS = ("input_features_mask", "feature_attention_mask")
@@ -87,7 +89,11 @@ def _vocabulary(model: Any, config: Any) -> int:
     size = getattr(config, "vocab_size", None)
     if isinstance(size, int) and size > 0:
         return size
-    return int(model.get_input_embeddings().weight.shape[0])
+    try:
+        return int(model.get_input_embeddings().weight.shape[0])
+    except NotImplementedError:
+        # CANINE takes the numbers of characters, any of them, and has no table for them.
+        return _CHARACTERS
 
 
 def _special_tokens(config: Any) -> list[int]:
