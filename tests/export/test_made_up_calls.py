@@ -266,3 +266,26 @@ def test_what_is_padding_by_its_token_is_compared(token: int | None, tmp_path: P
     found = observer.check_discrepancies(path)
     # Without a token of padding nothing but the mask tells what is padding, and the last token is read.
     assert {row.group for row in found if not row.success} == ({"calls with padding"} if token else set())
+
+
+@pytest.mark.parametrize("config", [{"pad_token_id": 50}, {"pad_token_id": 40, "image_token_id": 6}], ids=str)
+def test_padding_that_eager_would_refuse_is_by_the_mask_alone(config: Any, tmp_path: Path) -> None:
+    """The table has 50 rows, and the first text has one place of an image: its last token but one."""
+
+    class Places(Scorer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = SimpleNamespace(**config)
+
+        def get_input_embeddings(self) -> Any:
+            return self.table
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            if not torch.compiler.is_compiling() and "image_token_id" in config and not bool((input_ids == 6).any()):
+                raise ValueError("a place of an image is missing")
+            return super().forward(input_ids, attention_mask)
+
+    model = Places()
+    observer = observed(model)
+    found = observer.check_discrepancies(exported(model, observer, tmp_path))
+    assert "calls with padding" in {row.group for row in found}, found.notes

@@ -13,7 +13,7 @@ from . import _export_sample
 from ._bounds import Condition, sizes_around
 from ._compared_call import Observed, compared_row, first_line, input_paths, may_lack_results
 from ._dynamic_axes import BATCH, Axes
-from ._embedded_tokens import TOKENS
+from ._embedded_tokens import TOKENS, embeddings_of
 from ._record import Part, Record, take_result
 from ._text_only_decoder import placeholders
 
@@ -195,10 +195,14 @@ class MadeUpCalls:
         """Return the tokens whose first row is shorter, with its own last token and the model's padding behind it.
 
         Of some models the tokens tell what is padding and not the mask: they count positions by it (RoBERTa), or pool
-        the state of the last token that is none (decoders that classify).
+        the state of the last token that is none (decoders that classify). Where eager would refuse such tokens, they
+        stay: places of images are as many as the images, and a token of padding may have no row in the table.
         """
         tokens, token = self._base.get(TOKENS), _padding_token(self._observed.model)
         if tokens is None or token is None or tokens.shape != self._base[_MASK].shape:
+            return {}
+        places = placeholders(getattr(self._observed.model, "config", None))
+        if any(bool((tokens[0, -count - 1 :] == place).any()) for place in places):
             return {}
         padded = tokens.clone()
         padded[0, -count - 1], padded[0, -count:] = tokens[0, -1], token
@@ -233,8 +237,10 @@ class MadeUpCalls:
 
 
 def _padding_token(model: Any) -> int | None:
-    """Return the token of padding of a model's texts; None if it has none."""
+    """Return the token of padding of a model's texts; None if it has none, or none that has a row in its table."""
     config: Any = getattr(model, "config", None)
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     found = getattr(text, "pad_token_id", None)
-    return found if type(found) is int and found >= 0 else None
+    weight = getattr(embeddings_of(model), "weight", None)
+    is_known = type(found) is int and found >= 0 and (weight is None or found < weight.shape[0])
+    return found if is_known else None
