@@ -126,3 +126,12 @@ def test_what_is_for_one_file_alone_is_refused(merged: tuple[Path, InputObserver
     made = serve(path, None, "webgpu", unverified=True)
     assert made.path == path.with_name(LATER) and "UNVERIFIED" in str(made)
     assert OnnxFile(made.path).metadata["exportcompat.verified"] == "no"
+
+
+def test_the_source_is_not_overwritten(merged: tuple[Path, InputObserver], tmp_path: Path) -> None:
+    path, _ = merged
+    for item in (path, path.with_name(f"{MERGED}.data")):
+        (tmp_path / item.name.replace(MERGED, LATER)).write_bytes(item.read_bytes())
+    (tmp_path / MERGED).with_name(f"{MERGED}.data").write_bytes(path.with_name(f"{MERGED}.data").read_bytes())
+    with pytest.raises(ExportCompatError, match="give it another one"):
+        serve(tmp_path / LATER, None, "webgpu", unverified=True)

@@ -5,6 +5,7 @@ from tempfile import TemporaryDirectory
 
 from exportcompat._observer import InputObserver
 from exportcompat._verification import FIRST, LATER, PREFIX, Contract
+from exportcompat.registry import ExportCompatError
 
 from ._decoder_parts import NAME, split
 from ._served import Attempt, Say, Served
@@ -26,11 +27,16 @@ def serve_parts(
         target: where they shall run.
         tolerance: see `InputObserver.check_discrepancies`.
         say: gets a line for each step.
+
+    Raises:
+        ExportCompatError: the file has the name of one of the two.
     """
     say(f"{NAME} ...")
     is_verified = observer is not None
     facts = {"target": target.name, "verified": "within its contract" if is_verified else "no", "derivations": NAME}
     facts = {f"{PREFIX}{key}": value for key, value in facts.items()} | _CONTRACT.to_metadata()
+    if path.name in (FIRST, LATER):
+        raise ExportCompatError(f"{path} has the name of a file that is written beside it; give it another one")
     with TemporaryDirectory(dir=path.parent, prefix=".serve.") as name:
         folder = Path(name)
         if not split(path, folder, facts):
