@@ -34,16 +34,23 @@ def patch_update_causal_mask(original: Callable[..., Any]) -> Callable[..., Any]
     @functools.wraps(original)
     def _update_causal_mask(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
-        return _for_keys(original(*args, **kwargs), cache_of(given), given["input_tensor"])
+        mask = original(*args, **kwargs)
+        # Flash attention is told its window by the layer, and does without a mask where nothing is padded.
+        if getattr(getattr(args[0], "config", None), "_attn_implementation", None) == "flash_attention_2":
+            return mask
+        return _for_keys(mask, cache_of(given), given["input_tensor"])
 
     return _update_causal_mask
 
 
 def _for_keys(mask: Any, cache: Any, states: Any) -> Any:
     """Return a mask for the keys that a cache has, `(batch, 1, new, keys)`; others than those of numbers stay."""
+    import torch
+
     from exportcompat.patches.toolkit.sliding_layers import full_window
 
-    if mask is not None and (mask.dim() != 4 or not mask.is_floating_point()):
+    is_other = not isinstance(mask, torch.Tensor) or mask.dim() != 4 or not mask.is_floating_point()
+    if mask is not None and is_other:
         return mask
     new, held = states.shape[1], _held(cache)
     if held is not None:

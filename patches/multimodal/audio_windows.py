@@ -3,7 +3,7 @@
 Symptom: Qwen3-ASR: `GuardOnDataDependentSymNode`.
 Cause: `get_audio_cu_seqlens` adds as many ends of windows to a list as a sound has, which is data. Attention asks
 whether there is more than one moment, of which there are as many as the mask says; without a sound there is none.
-What is done: while it is traced, every sound has as many windows as there are chunks, and those behind its end are
+What is done: while it is traced, there are as many windows as chunks and sounds, and those that are not needed are
 empty. Qwen3-ASR gets one short sound more, whose states are dropped.
 Can go: when upstream computes the ends with tensors.
 """
@@ -35,6 +35,8 @@ def _with_a_sound(original: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     def forward(self: Any, input_features: Any, input_features_mask: Any, **kwargs: Any) -> Any:
+        if kwargs.get("cu_seqlens") is not None:
+            return original(self, input_features, input_features_mask, **kwargs)
         one = torch.arange(input_features.shape[2], device=input_features.device) < _FRAMES
         features = torch.cat([input_features, input_features.new_zeros(1, *input_features.shape[1:])])
         mask = torch.cat([input_features_mask, one[None].to(input_features_mask.dtype)])
@@ -47,7 +49,7 @@ def _with_a_sound(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_ends(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return 0 and the ends of the windows of all sounds, `(1 + sounds * chunks,)`; they may repeat."""
+    """Return 0 and the ends of the windows of all sounds, `(1 + sounds + chunks,)`; the last one may repeat."""
     lengths_behind = original.__globals__["_get_feat_extract_output_lengths"]
 
     def traced(
@@ -57,11 +59,18 @@ def _with_ends(original: Callable[..., Any]) -> Callable[..., Any]:
 
         if (kwargs or {}).get("cu_seqlens") is not None:
             return original(chunk_lengths, feature_lens, n_window_infer, n_window, kwargs)
+        # Upstream takes it away, as the layers are given another one.
+        (kwargs or {}).pop("cu_seqlens", None)
         lengths = lengths_behind(feature_lens, n_window)
         window = lengths_behind(chunk_lengths, n_window).max().clamp(min=1) * (n_window_infer // (n_window * 2))
-        counts = torch.arange(1, chunk_lengths.shape[0] + 1, device=lengths.device)
-        ends = torch.minimum(counts * window, lengths[:, None]) + (lengths.cumsum(0) - lengths)[:, None]
-        return torch.nn.functional.pad(ends.flatten(), (1, 0)).to(torch.int32)
+        windows = (lengths + window - 1) // window
+        behind = windows.cumsum(0)
+        # No window is shorter than a chunk, so there are as many places as windows, and more.
+        place = torch.arange(chunk_lengths.shape[0] + lengths.shape[0], device=lengths.device)
+        sound = (place[:, None] >= behind).sum(1).clamp(max=lengths.shape[0] - 1)
+        inside = (place - (behind - windows)[sound] + 1) * window
+        ends = torch.minimum(inside, lengths[sound]) + (lengths.cumsum(0) - lengths)[sound]
+        return torch.nn.functional.pad(ends, (1, 0)).to(torch.int32)
 
     return when_traced(original, traced)
 

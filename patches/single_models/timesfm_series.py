@@ -7,18 +7,22 @@ What is done: while it is traced, `forward` gets one series whose moments are th
 Can go: when upstream pads a batch together.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+from exportcompat.patches.toolkit.records import source, variants
 from exportcompat.patches.toolkit.wrapping import when_traced
-from exportcompat.registry import PatchingSpec
 
 
 def patch_forward(original: Callable[..., Any]) -> Callable[..., Any]:
     """Give `forward` a batch of series, `(batch, length)`, as one series of moments, `(length, batch)`."""
+    signature = inspect.signature(original)
 
     def traced(self: Any, past_values: Any, *args: Any, **kwargs: Any) -> Any:
-        is_batch = hasattr(past_values, "dim") and past_values.dim() == 2
+        given = signature.bind(self, past_values, *args, **kwargs).arguments
+        # A moving average is taken along the last axis, and doubles the series.
+        is_batch = hasattr(past_values, "dim") and past_values.dim() == 2 and given.get("window_size") is None
         return original(self, [past_values.T] if is_batch else past_values, *args, **kwargs)
 
     return when_traced(original, traced)
@@ -48,40 +52,44 @@ def _padded(series: Any, freq: Any, context: int, horizon: int) -> tuple[Any, ..
     found = values, is_padding[:, -(context + horizon) :]
     if freq is None:
         return found
-    # A list has one number for the one series that `forward` has seen.
-    kinds = freq if isinstance(freq, torch.Tensor) else torch.tensor(freq[:1], device=series.device).expand(batch)
+    # The list that `forward` makes has one number for the one series that it has seen.
+    kinds = freq if isinstance(freq, torch.Tensor) else torch.tensor(freq, device=series.device).expand(batch)
     return *found, kinds[:batch].to(torch.int32).reshape(-1, 1)
 
 
-_SHARED: dict[str, Any] = {
-    "upstream": (
-        "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/timesfm/modeling_timesfm.py",
-    ),
-    "proofs": ("timesfm", "timesfm2_5"),
-    "kind": "wrap",
-}
+_FILES = {"timesfm": "TimesFm", "timesfm2_5": "TimesFm2_5"}
+_UPSTREAM = tuple(source(f"models/{name}/modeling_{name}.py", "v5.24.0") for name in _FILES)
+
+
+def _methods(name: str) -> tuple[str, ...]:
+    return tuple(
+        f"transformers.models.{file}.modeling_{file}:{kind}ModelForPrediction.{name}" for file, kind in _FILES.items()
+    )
+
 
 SPECS = (
-    PatchingSpec(
-        id="timesfm-series",
-        targets=(
-            "transformers.models.timesfm.modeling_timesfm:TimesFmModelForPrediction.forward",
-            "transformers.models.timesfm2_5.modeling_timesfm2_5:TimesFm2_5ModelForPrediction.forward",
-        ),
-        replacement=f"{__name__}:patch_forward",
-        requires=("transformers>=5.24", "torch>=2.6"),
-        reason="TimesFM goes through the series of a batch in a loop: the sample's batch is kept.",
-        **_SHARED,
+    *variants(
+        {
+            "id": "timesfm-series",
+            "targets": _methods("forward"),
+            "replacement": f"{__name__}:patch_forward",
+            "reason": "TimesFM goes through the series of a batch in a loop: the sample's batch is kept.",
+            "upstream": _UPSTREAM,
+            "proofs": ("timesfm", "timesfm2_5"),
+            "kind": "wrap",
+        },
+        {"transformers>=5.24": {}},
     ),
-    PatchingSpec(
-        id="timesfm-padding",
-        targets=(
-            "transformers.models.timesfm.modeling_timesfm:TimesFmModelForPrediction._preprocess",
-            "transformers.models.timesfm2_5.modeling_timesfm2_5:TimesFm2_5ModelForPrediction._preprocess",
-        ),
-        replacement=f"{__name__}:patch_preprocess",
-        requires=("transformers>=5.24", "torch>=2.6"),
-        reason="TimesFM pads the series of a batch one by one, by an `if` on the length of each.",
-        **_SHARED,
+    *variants(
+        {
+            "id": "timesfm-padding",
+            "targets": _methods("_preprocess"),
+            "replacement": f"{__name__}:patch_preprocess",
+            "reason": "TimesFM pads the series of a batch one by one, by an `if` on the length of each.",
+            "upstream": _UPSTREAM,
+            "proofs": ("timesfm", "timesfm2_5"),
+            "kind": "wrap",
+        },
+        {"transformers>=5.24": {}},
     ),
 )

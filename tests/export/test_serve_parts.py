@@ -128,10 +128,22 @@ def test_what_is_for_one_file_alone_is_refused(merged: tuple[Path, InputObserver
     assert OnnxFile(made.path).metadata["exportcompat.verified"] == "no"
 
 
-def test_the_source_is_not_overwritten(merged: tuple[Path, InputObserver], tmp_path: Path) -> None:
-    path, _ = merged
-    for item in (path, path.with_name(f"{MERGED}.data")):
-        (tmp_path / item.name.replace(MERGED, LATER)).write_bytes(item.read_bytes())
-    (tmp_path / MERGED).with_name(f"{MERGED}.data").write_bytes(path.with_name(f"{MERGED}.data").read_bytes())
-    with pytest.raises(ExportCompatError, match="give it another one"):
-        serve(tmp_path / LATER, None, "webgpu", unverified=True)
+def test_a_part_is_not_taken_for_the_whole(merged: tuple[Path, InputObserver], tmp_path: Path) -> None:
+    path, observer = merged
+    assert _decoder_parts.split(path, tmp_path, {})
+    for name in (FIRST, LATER):
+        with pytest.raises(ExportCompatError, match="one of the two files of a decoder"):
+            serve(tmp_path / name, observer, "cpu")
+
+
+def test_parts_of_an_earlier_export_go(merged: tuple[Path, InputObserver], tmp_path: Path) -> None:
+    """They would look into weights that were written anew; what others wrote stays."""
+    assert _decoder_parts.split(merged[0], tmp_path, {"exportcompat.derivations": _decoder_parts.NAME})
+    _decoder_parts.drop_parts(tmp_path)
+    assert not (tmp_path / FIRST).exists() and not (tmp_path / LATER).exists()
+    others = tmp_path / "others"
+    others.mkdir()
+    assert _decoder_parts.split(merged[0], others, {})
+    (others / FIRST).write_bytes(b"no model")
+    _decoder_parts.drop_parts(others)
+    assert (others / FIRST).exists() and (others / LATER).exists()

@@ -7,6 +7,7 @@ from typing import Any
 
 from exportcompat._api import apply_patches
 from exportcompat._observer import Inputs, Parts, check_repeatable, no_cache, observe_encoder_decoder
+from exportcompat._serving import drop_parts
 from exportcompat._serving import serve as derive_served
 from exportcompat._verification import FIRST, Discrepancies
 from exportcompat.registry import ExportCompatError, NoCacheError
@@ -64,6 +65,7 @@ def export_encoder_decoder(
             taken[name] = report.assumptions[before:]
     drop_unused(programs[ENCODER])
     with stage("write", say):
+        drop_parts(folder)
         for name, made in programs.items():
             known = {**model_facts(model), "part": name, **with_no_cache(settings.about, parts[name][1])}
             save(made, paths[name], metadata(report, known, taken[name]), settings.external_data)

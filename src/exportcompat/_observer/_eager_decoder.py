@@ -75,9 +75,14 @@ def _may_be_left_out(signature: Signature, name: str) -> bool:
 
 
 def _part(result: Any, key: str) -> Any:
-    """Return a part of a result, by its name or its place; None if it is not there."""
+    """Return a part of a result, by its name or its place."""
+    return result[int(key) if key.isdigit() else key]
+
+
+def _made(result: Any, key: str) -> Any:
+    """Return the cache of a result, None if it is not there."""
     try:
-        return result[int(key) if key.isdigit() else key]
+        return _part(result, key)
     except (KeyError, IndexError):
         return None
 
@@ -142,10 +147,10 @@ class EagerDecoder:
         if cache is None and not self._makes_cache:
             cache = self._empty(given["input_ids"].shape[0])
         past = {} if cache is None else {self._aligned.cache: cache}
-        with torch.no_grad(), masks_of_last_keys(self._mask_makers, cache) as are_changed:
+        with torch.no_grad(), masks_of_last_keys(self._mask_makers, cache) as cropped:
             result = self._call(**given, **{**self._cached, **self._constants}, **past)
-        self._is_beyond_window |= are_changed
-        logits, made = (_part(result, key) for key in self._keys)
+        self._is_beyond_window |= bool(cropped)
+        logits, made = _part(result, self._keys[0]), _made(result, self._keys[1])
         if made is None and cache is None:
             # Some code leaves it to `generate` to make the first cache.
             self._makes_cache = False

@@ -16,52 +16,62 @@ NOTE = (
     "this release: compared with masks for the last keys"
 )
 
+_AXES = 4
+"""Of a mask: `(batch, 1, new, past + new)`."""
+
 _OWN_MASK = "_update_causal_mask"
 """The method by which models make masks that do not let transformers make them."""
 
 
 def mask_makers(model: Any, layers: Iterable[Any]) -> list[Any]:
-    """Return the modules that make masks for all tokens of a text; none where no layer of the cache slides.
+    """Return the modules that make masks for all tokens of a text; none where not all layers of the cache slide.
 
     Args:
         model: an `nn.Module`.
         layers: those of its cache.
     """
-    if not any(map(window_of, layers)):
+    layers = list(layers)
+    if not layers or not all(map(window_of, layers)):
         return []
     return [module for module in model.modules() if hasattr(type(module), _OWN_MASK)]
 
 
 @contextmanager
-def masks_of_last_keys(makers: Iterable[Any], cache: Any) -> Iterator[bool]:
-    """Leave out the columns of tokens that a cache has dropped, and say whether there are any.
+def masks_of_last_keys(makers: Iterable[Any], cache: Any) -> Iterator[list[Any]]:
+    """Leave out the columns of tokens that a cache has dropped, and give a list of the masks that had them.
 
     Args:
         makers: what `mask_makers` returns.
         cache: what the model is called with; None for a first call.
     """
-    dropped = _dropped(cache)
-    changed = [vars(maker) for maker in makers] if dropped else []
+    past, held = _lengths(cache)
+    changed = [vars(maker) for maker in makers] if past > held else []
+    cropped: list[Any] = []
     for maker, names in zip(makers, changed, strict=False):
         # A function of the instance hides the method of its class.
-        names[_OWN_MASK] = _cropping(getattr(maker, _OWN_MASK), dropped)
+        names[_OWN_MASK] = _cropping(getattr(maker, _OWN_MASK), past, held, cropped)
     try:
-        yield bool(changed)
+        yield cropped
     finally:
         for names in changed:
             del names[_OWN_MASK]
 
 
-def _dropped(cache: Any) -> int:
+def _lengths(cache: Any) -> tuple[int, int]:
+    """Return how many tokens a cache has seen, and how many it holds."""
     layers = [layer for layer in getattr(cache, "layers", ()) if window_of(layer)]
     if not layers or layers[0].keys is None:
-        return 0
-    return int(layers[0].cumulative_length - layers[0].keys.shape[-2])
+        return 0, 0
+    return int(layers[0].cumulative_length), int(layers[0].keys.shape[-2])
 
 
-def _cropping(method: Any, dropped: int) -> Any:
+def _cropping(method: Any, past: int, held: int, cropped: list[Any]) -> Any:
     def _update_causal_mask(*args: Any, **kwargs: Any) -> Any:
         mask = method(*args, **kwargs)
-        return mask if mask is None or mask.dim() != 4 else mask[..., dropped:]
+        # One that has no columns for all tokens was made for the keys that there are.
+        if getattr(mask, "ndim", 0) != _AXES or mask.shape[-1] < past + mask.shape[-2]:
+            return mask
+        cropped.append(mask)
+        return mask[..., past - held :]
 
     return _update_causal_mask

@@ -121,8 +121,8 @@ def _require_taken(model: Any, observer: InputObserver) -> None:
     lengths = lengths_without_cache(observer)
     if any(before > after == 1 for before, after in pairwise(lengths)):
         raise NoCacheError(
-            f"{type(model).__name__}.forward has no argument for a cache, and `generate` hands it one token alone, so "
-            "that the text before is lost in eager mode too",
+            f"{type(model).__name__}.forward has no argument for a cache by a name that is known, and `generate` hands "
+            "it one token alone, so that the text before is lost in eager mode too",
             "let forward take `past_key_values` and use it",
         )
 

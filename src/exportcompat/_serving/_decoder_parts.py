@@ -7,11 +7,12 @@ for later calls takes them alone: it has no states of an encoder, and returns th
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
-from exportcompat._verification import FIRST, LATER, PAST_ARGUMENT
+from exportcompat._verification import FIRST, LATER, PAST_ARGUMENT, PREFIX
 
 from ._graph import Writer, producer
 from ._tidy import tidy
@@ -37,6 +38,7 @@ def split(path: Path, folder: Path, facts: Mapping[str, str]) -> bool:
     """
     ir = require("onnx_ir", "onnx")
     changes: Mapping[str, Callable[[Any], bool]] = {FIRST: _without_past, LATER: _without_states}
+    beside: set[str] = set()
     for name, change in changes.items():
         # Weights beside the file are not read: the new graphs share them.
         model = ir.load(path)
@@ -44,9 +46,23 @@ def split(path: Path, folder: Path, facts: Mapping[str, str]) -> bool:
             return False
         tidy(model)
         model.metadata_props.update(facts)
+        weights = [value.const_value for value in model.graph.initializers.values()]
+        beside |= {str(item.location) for item in weights if isinstance(item, ir.ExternalTensor)}
         ir.save(model, folder / name)
-    _share_weights(path, folder)
+    for place in sorted(beside):
+        _share(path.with_name(place), folder / place)
     return True
+
+
+def drop_parts(folder: Path) -> None:
+    """Remove such graphs of an earlier export from a folder: the weights that they share are written anew."""
+    for path in filter(Path.is_file, (folder / FIRST, folder / LATER)):
+        facts: Mapping[str, str] = {}
+        # A file that is no model is none of ours, and there is none of ours where onnx-ir is not.
+        with suppress(Exception):
+            facts = require("onnx_ir", "onnx").load(path).metadata_props
+        if facts.get(f"{PREFIX}derivations") == NAME:
+            path.unlink()
 
 
 def _without_past(model: Any) -> bool:
@@ -96,13 +112,10 @@ def _named(values: Any, name: str) -> Any:
     return next((value for value in values if value.name == name), None)
 
 
-def _share_weights(path: Path, folder: Path) -> None:
-    """Put the file of the weights, if there is one, where the new graphs look for it."""
-    weights = path.with_name(f"{path.name}.data")
-    if not weights.is_file():
-        return
+def _share(weights: Path, place: Path) -> None:
+    """Put a file of weights where the new graphs look for it."""
     try:
-        os.link(weights, folder / weights.name)
+        os.link(weights, place)
     except OSError:
         # Not every file system has a second name for a file.
-        shutil.copyfile(weights, folder / weights.name)
+        shutil.copyfile(weights, place)

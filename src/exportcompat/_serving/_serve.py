@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from exportcompat._observer import InputObserver
-from exportcompat._verification import Contract, Discrepancies, OnnxDecoder, OnnxFile, contract_of
+from exportcompat._verification import FIRST, LATER, Contract, Discrepancies, OnnxDecoder, OnnxFile, contract_of
 from exportcompat.registry import ExportCompatError
 
 from ._decoder_parts import STATES
@@ -48,12 +48,19 @@ def serve(
     """
     check_weights(weights)
     chosen, say = find_target(target, unverified=unverified), say or (lambda _: None)
-    decoder = OnnxDecoder(path)
+    if path.name in (FIRST, LATER):
+        raise ExportCompatError(
+            f"{path} is one of the two files of a decoder; derive them of the one file, decoder_model_merged.onnx"
+        )
+    file = OnnxFile(path)
+    decoder = OnnxDecoder(file)
     if not decoder.takes_past:
         raise ExportCompatError(f"{path} has no cache; files are derived of decoders with one")
     if STATES in decoder.inputs:
         _check_parts(output, weights)
-        return serve_parts(path, None if unverified else _needed(observer), chosen, tolerance, say)
+        return serve_parts(
+            path, None if unverified else _needed(observer), chosen, contract_of(file.metadata), tolerance, say
+        )
     output = output or path.with_name(f"{path.stem}_{target}.onnx")
     with TemporaryDirectory(dir=path.parent, prefix=".serve.") as folder:
         if unverified:
