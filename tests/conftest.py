@@ -220,3 +220,16 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
         return status, out, err
 
     return run
+
+
+@pytest.fixture
+def stopwatch(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Let each derived file take so much of the time of the file that it was derived of."""
+    from exportcompat._serving import _judge, _serve
+    from exportcompat._serving._timing import Ratio
+
+    def say(ratio: float) -> None:
+        for module in (_judge, _serve):
+            monkeypatch.setattr(module, "compare_times", lambda *_: [Ratio(64, 1, ratio)])
+
+    return say

@@ -583,3 +583,22 @@ def test_a_call_with_the_text_of_a_decoder_is_for_forward_alone() -> None:
     call = {"pixel_values": torch.rand(2, 3), "decoder_input_ids": torch.arange(8).reshape(2, 4)}
     found = observe(Answering(), call)
     assert [name for name, value in found.infer_arguments().items() if value is not None] == list(call)
+
+
+class Writing(Module):
+    """A decoder without a cache."""
+
+    def forward(self, input_ids: Any) -> Any:
+        """Return `(batch, tokens, 3)`."""
+        return input_ids[:, :, None] * torch.ones(3)
+
+    def generate(self, input_ids: Any, max_new_tokens: int) -> Any:
+        """Return the tokens with new ones, which are int64 as `argmax` makes them."""
+        for _ in range(max_new_tokens):
+            input_ids = torch.cat([input_ids, self(input_ids).argmax(-1)[:, -1:]], 1)
+        return input_ids
+
+
+def test_tokens_are_of_one_type_in_all_calls() -> None:
+    observer = observe(Writing(), {"input_ids": torch.ones(2, 4, dtype=torch.int32)})
+    assert [call["input_ids"].dtype for call in observer._alignment().calls] == [torch.int64] * 3

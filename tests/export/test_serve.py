@@ -1,6 +1,7 @@
 """A derived file is compared within its contract, and is not written where it is wrong or no faster."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from exportcompat._exporter._opset import default_opset
 from exportcompat._observer import InputObserver, observe
 from exportcompat._serving import _serve, serve
 from exportcompat._serving._targets import Derivation, Target
-from exportcompat._serving._timing import Ratio
 from exportcompat._verification import CPU, Contract, OnnxFile
 from exportcompat.matrix.cases._catalogue import find_case
 
@@ -32,15 +32,10 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InputObserver
     return path, observer
 
 
-def timed(ratio: float) -> Any:
-    """Return what stands for the stopwatch."""
-    return lambda *_: [Ratio(64, 1, ratio)]
-
-
 def test_what_is_right_and_faster_is_written_with_its_contract(
-    plain: tuple[Path, InputObserver], monkeypatch: pytest.MonkeyPatch
+    plain: tuple[Path, InputObserver], stopwatch: Callable[[float], None]
 ) -> None:
-    monkeypatch.setattr(_serve, "compare_times", timed(0.5))
+    stopwatch(0.5)
     path, observer = plain
     made = serve(path, observer, "cpu", weights="int4")
     assert made.path == path.with_name("model_cpu.onnx") and made.discrepancies is not None and made.loss is not None
@@ -58,11 +53,16 @@ def test_what_is_right_and_faster_is_written_with_its_contract(
 
 @pytest.mark.parametrize(("ratio", "reason"), [(0.5, "it is wrong"), (1.0, "it is not faster")])
 def test_what_is_wrong_or_no_faster_is_not_written(
-    ratio: float, reason: str, plain: tuple[Path, InputObserver], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ratio: float,
+    reason: str,
+    plain: tuple[Path, InputObserver],
+    stopwatch: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     path, observer = plain
     wrong = Derivation("broken", negated, Contract())
-    monkeypatch.setattr(_serve, "compare_times", timed(ratio))
+    stopwatch(ratio)
     monkeypatch.setattr(_serve, "find_target", lambda *_, **__: Target("cpu", CPU, (wrong,)))
     made = serve(path, observer, "cpu", output=tmp_path / "derived.onnx")
     assert made.path is None and reason in str(made) and not list(tmp_path.iterdir())

@@ -1,6 +1,7 @@
 """The decoder of an encoder-decoder in two files: what each takes and returns, and when they are written."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ pytest.importorskip("onnxruntime", reason="the files are run")
 
 from exportcompat import ExportCompatError, apply_patches, export
 from exportcompat._observer import InputObserver, observe_encoder_decoder
-from exportcompat._serving import _decoder_parts, _serve_parts, serve
-from exportcompat._serving._timing import LATER_CALLS, Ratio, compare_times
+from exportcompat._serving import _decoder_parts, serve
+from exportcompat._serving._timing import LATER_CALLS, compare_times
 from exportcompat._verification import FIRST, LATER, OnnxFile, open_file
 from exportcompat.matrix.cases._encoder_decoder_models import make_encoder_decoder
 
@@ -38,15 +39,10 @@ def merged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder / MERGED, observer
 
 
-def timed(ratio: float) -> Any:
-    """Return what stands for the stopwatch."""
-    return lambda *_: [Ratio(64, 1, ratio)]
-
-
 def test_two_files_are_right_and_share_their_weights(
-    merged: tuple[Path, InputObserver], monkeypatch: pytest.MonkeyPatch
+    merged: tuple[Path, InputObserver], stopwatch: Callable[[float], None]
 ) -> None:
-    monkeypatch.setattr(_serve_parts, "compare_times", timed(0.5))
+    stopwatch(0.5)
     path, observer = merged
     made = serve(path, observer, "cpu")
     assert made.path == path.with_name(LATER) and made.discrepancies is not None, str(made)
@@ -96,10 +92,15 @@ def test_padding_of_tokens_is_seen(merged: tuple[Path, InputObserver], tmp_path:
 
 @pytest.mark.parametrize(("ratio", "reason"), [(0.5, "it is wrong"), (1.0, "it is not faster")])
 def test_what_is_wrong_or_no_faster_is_not_written(
-    ratio: float, reason: str, merged: tuple[Path, InputObserver], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ratio: float,
+    reason: str,
+    merged: tuple[Path, InputObserver],
+    stopwatch: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     right = _decoder_parts._kept
-    monkeypatch.setattr(_serve_parts, "compare_times", timed(ratio))
+    stopwatch(ratio)
     # Keys for values, and values for keys.
     monkeypatch.setattr(_decoder_parts, "_kept", lambda value, known: _swapped(right(value, known)))
     path, observer = merged

@@ -21,7 +21,7 @@ from exportcompat._observer import (
     observe_whole_texts,
     with_windows,
 )
-from exportcompat._serving import Weights, check_weights, find_target
+from exportcompat._serving import Weights, check_parts, check_weights, find_target
 from exportcompat._serving import serve as derive_served
 from exportcompat.registry import ExportCompatError, NoCacheError, OnAssumption, PatchReport, Registry
 
@@ -120,7 +120,8 @@ def export(
     if isinstance(given, InputObserver) or not is_encoder_decoder(model, given, generate):
         make = partial(_export_one, generate=generate, serve=serve, weights=weights, cache=cache)
     else:
-        _check_parts(cache, weights)
+        check_parts(weights)
+        _refuse_windows(cache)
         make = partial(export_encoder_decoder, serve=serve)
     settings = Settings(
         opset=opset,
@@ -197,10 +198,8 @@ def check_cache(cache: str, serve: str | None) -> None:
         )
 
 
-def _check_parts(cache: str, weights: Weights | None) -> None:
-    """Refuse for an encoder-decoder what is for one file alone."""
-    if weights is not None:
-        raise ExportCompatError(f"weights={weights!r} are for decoders of one file, and this is an encoder-decoder")
+def _refuse_windows(cache: str) -> None:
+    """Refuse for an encoder-decoder a cache that is for one file alone."""
     if cache == "window":
         raise ExportCompatError("cache='window' is for decoders of one file, and this is an encoder-decoder")
 

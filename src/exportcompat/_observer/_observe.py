@@ -36,6 +36,8 @@ def observe(model: Any, inputs: Inputs, *, generate: bool | None = None) -> Inpu
     is a text or a sound, also on that twice over, so that its length is seen to vary; and if it is texts with as many
     images, also with more of one of them, so that one knows whether their numbers have to agree.
 
+    Where `generate` runs, tokens become int64, as those are that it makes.
+
     Args:
         model: an `nn.Module`.
         inputs: keyword arguments to run it with, one dict or several of different lengths.
@@ -239,7 +241,13 @@ def _generate(model: Any, call: dict[str, Any], *, use_cache: bool = True) -> No
     # transformers would stop at the end-of-text token, sample, or do without a cache, if the configuration says so.
     settings = {"min_new_tokens": _STEPS, "do_sample": False, "use_cache": use_cache}
     fixed = settings if hasattr(model, "generation_config") else {}
-    model.generate(**call, max_new_tokens=_STEPS, **fixed)
+    model.generate(**_with_long_tokens(call), max_new_tokens=_STEPS, **fixed)
+
+
+def _with_long_tokens(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call whose tokens are int64, as those are that `generate` adds: a file takes one type for all calls."""
+    tokens = ("input_ids", "decoder_input_ids")
+    return {name: value.long() if name in tokens and hasattr(value, "long") else value for name, value in call.items()}
 
 
 def _run_longer(model: Any, calls: list[dict[str, Any]]) -> None:

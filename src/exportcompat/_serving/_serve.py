@@ -10,10 +10,12 @@ from exportcompat.registry import ExportCompatError
 
 from ._decoder_parts import STATES
 from ._files import load, write
+from ._judge import NO_PLACE, UNVERIFIED, Judge, check_parts
+from ._judge import unverified as said_unverified
 from ._serve_parts import serve_parts
 from ._served import Attempt, Say, Served
 from ._targets import Derivation, Target, find_target
-from ._timing import compare_times, is_faster
+from ._timing import compare_times
 from ._weights import Weights, check_weights, shrink
 
 
@@ -57,15 +59,14 @@ def serve(
     if not decoder.takes_past:
         raise ExportCompatError(f"{path} has no cache; files are derived of decoders with one")
     if STATES in decoder.inputs:
-        _check_parts(output, weights)
-        return serve_parts(
-            path, None if unverified else _needed(observer), chosen, contract_of(file.metadata), tolerance, say
-        )
+        check_parts(weights, output)
+        judge = None if unverified else Judge(_needed(observer), tolerance, chosen.provider)
+        return serve_parts(path, judge, target, contract_of(file.metadata), say)
     output = output or path.with_name(f"{path.stem}_{target}.onnx")
     with TemporaryDirectory(dir=path.parent, prefix=".serve.") as folder:
         if unverified:
             return _unverified(path, chosen, output)
-        run = _Run(path, Path(folder), _needed(observer), tolerance, chosen.provider, say)
+        run = _Run(path, Path(folder), Judge(_needed(observer), tolerance, chosen.provider), say)
         for derivation in chosen.derivations:
             run.attempt(derivation)
         return run.finish(chosen, output, weights)
@@ -77,16 +78,6 @@ def _needed(observer: InputObserver | None) -> InputObserver:
     return observer
 
 
-def _check_parts(output: Path | None, weights: Weights | None) -> None:
-    """Refuse for an encoder-decoder what is for one file alone."""
-    if output is not None:
-        raise ExportCompatError(
-            f"an output ({output}) is for decoders of one file; those of an encoder-decoder have names of their own"
-        )
-    if weights is not None:
-        raise ExportCompatError(f"weights={weights!r} are for decoders of one file, and this is an encoder-decoder")
-
-
 class _Run:
     """The best file so far, and what was tried."""
 
@@ -94,13 +85,11 @@ class _Run:
         self,
         path: Path,
         folder: Path,
-        observer: InputObserver,
-        tolerance: float | None,
-        provider: str,
+        judge: Judge,
         say: Say,
     ) -> None:
         self._plain, self._best, self._folder = path, path, folder
-        self._observer, self._tolerance, self._provider, self._say = observer, tolerance, provider, say
+        self._judge, self._say = judge, say
         self._attempts: list[Attempt] = []
         self._found: Discrepancies | None = None
 
@@ -108,20 +97,13 @@ class _Run:
         """Try one derivation on the best file."""
         self._say(f"{derivation.name} ...")
         made = self._folder / f"{derivation.name}.onnx"
-        name = derivation.name
         if not derive(self._best, made, [derivation]):
-            self._attempts.append(Attempt(name, kept=False, reason="the graph has no place for it"))
+            self._attempts.append(Attempt(derivation.name, kept=False, reason=NO_PLACE))
             return
-        ratios = compare_times(made, self._best, self._provider)
-        if not is_faster(ratios):
-            self._attempts.append(Attempt(name, kept=False, reason="it is not faster", ratios=ratios))
-            return
-        found = self._observer.check_discrepancies(made, tolerance=self._tolerance, provider=self._provider)
-        if not found.success:
-            self._attempts.append(Attempt(name, kept=False, reason=f"it is wrong: {found.summary}", ratios=ratios))
-            return
-        self._attempts.append(Attempt(name, kept=True, reason="it is right and faster", ratios=ratios))
-        self._best, self._found = made, found
+        attempt, found = self._judge.verdict(derivation.name, made, self._best)
+        self._attempts.append(attempt)
+        if attempt.kept:
+            self._best, self._found = made, found
 
     def finish(self, target: Target, output: Path, weights: Weights | None) -> Served:
         """Write the best file, if there is one that is better than the plain one, with the wanted weights."""
@@ -130,7 +112,7 @@ class _Run:
             self._say(f"{weights} ...")
             small = self._folder / "weights.onnx"
             loss = shrink(self._best, small, weights)
-            times = compare_times(small, self._best, self._provider)
+            times = compare_times(small, self._best, self._judge.provider)
             notes.append(f"time with {weights}: {', '.join(map(str, times))}")
             self._best = small
         elif self._best == self._plain:
@@ -161,9 +143,8 @@ def derive(path: Path, output: Path, derivations: Sequence[Derivation]) -> list[
 def _unverified(path: Path, target: Target, output: Path) -> Served:
     done = derive(path, output, target.derivations)
     if not done:
-        return Served(None, target.name, Contract(), [Attempt("all", kept=False, reason="the graph has no place")])
+        return Served(None, target.name, Contract(), [Attempt("all", kept=False, reason=NO_PLACE)])
     model = load(output)
     contract = contract_of(dict(model.metadata_props))
     write(model, output, {"target": target.name, "verified": "no", "derivations": ",".join(done)})
-    attempts = [Attempt(name, kept=True, reason="neither compared nor timed") for name in done]
-    return Served(output, target.name, contract, attempts, notes=["UNVERIFIED: compare and time it where it runs"])
+    return Served(output, target.name, contract, [said_unverified(name) for name in done], notes=[UNVERIFIED])
