@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from exportcompat import apply_patches
+from exportcompat import apply_patches, plan
 from exportcompat.registry import (
     PACKAGES,
     AttributeMissingError,
@@ -625,3 +625,10 @@ def test_equal_specs_of_two_registries_share_a_target(fakepkg: ModuleType, make_
     with apply_patches(registry=Registry([make_spec()])), apply_patches(registry=Registry([make_spec()])):
         assert fakepkg.f(1) == ("patched", 1)
     assert before.changes() == []
+
+
+@pytest.mark.parametrize("use", [apply_patches, plan])
+@pytest.mark.parametrize("registry", [3, "mine", []])
+def test_what_is_no_registry_is_refused(use: Any, registry: Any) -> None:
+    with pytest.raises(SpecError, match="is no registry; write"):
+        use(registry=registry)

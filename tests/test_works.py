@@ -218,9 +218,10 @@ class TestCommands:
         assert main(["resolve", str(tmp_path), "--limit", "1", "--json"]) == 0
         (found,) = json.loads(capsys.readouterr().out)["versions"]
         assert (found["outcome"], found["requirement"]) == ("native", "transformers==5.24.0 torch==2.13.0")
-        (tmp_path / "config.json").write_text("{}")
-        assert main(["resolve", str(tmp_path)]) == 2
-        assert "says no model_type" in capsys.readouterr().err
+        for text in ("{}", "[]", "3"):
+            (tmp_path / "config.json").write_text(text)
+            assert main(["resolve", str(tmp_path)]) == 2
+            assert "says no model_type" in capsys.readouterr().err
 
     def test_resolve_finds_nothing(self, data: Dataset, capsys: Any) -> None:
         assert main(["resolve", "jamba", "--torch", "2.15"]) == 1

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from exportcompat.patches import default_registry
+from exportcompat.patches import chosen_registry
 from exportcompat.registry import Environment, OnAssumption, OnDrift, Plan, Registry, Scope
 from exportcompat.registry import plan as _plan
 
@@ -38,13 +38,14 @@ def apply_patches(
         registry: the specs; None means those of this package.
 
     Raises:
+        SpecError: `registry` is no registry.
         UnknownSpecError: an id is unknown (raised on enter, as are the following).
         NotApplicableError: an included id is not for the installed versions.
         TargetError: the target of an included id does not exist.
         DriftError: the target of an included id has changed so that the spec does not fit.
         RestoreError: something could not be given back (raised on exit; everything else was).
     """
-    chosen = default_registry() if registry is None else registry
+    chosen = chosen_registry(registry)
     return Scope(chosen, model, include=include, exclude=exclude, on_drift=on_drift, on_assumption=on_assumption)
 
 
@@ -65,9 +66,9 @@ def plan(
         registry: see `apply_patches`.
 
     Raises:
-        SpecError: a version is malformed, or is of a package that no spec asks for.
+        SpecError: a version is malformed, or is of a package that no spec asks for, or `registry` is no registry.
         UnknownSpecError: an id is unknown.
         NotApplicableError: an included id is not for these versions.
     """
-    chosen = default_registry() if registry is None else registry
+    chosen = chosen_registry(registry)
     return _plan(chosen, Environment(versions), include=include, exclude=exclude)

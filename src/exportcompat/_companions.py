@@ -1,6 +1,6 @@
 """Do the packages that are installed go together? Asked before work is done that would be lost."""
 
-from exportcompat.patches import default_registry
+from exportcompat.patches import chosen_registry
 from exportcompat.registry import Environment, Registry, require_companions
 
 
@@ -13,5 +13,5 @@ def check_companions(registry: Registry | None = None) -> None:
     Raises:
         CompanionError: packages do not go together; the message says which, and what to install.
     """
-    chosen = default_registry() if registry is None else registry
+    chosen = chosen_registry(registry)
     require_companions(chosen.companions, Environment())

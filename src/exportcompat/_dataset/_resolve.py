@@ -22,9 +22,10 @@ def model_type_of(text: str) -> str:
         return text
     path = folder / "config.json"
     try:
-        found = json.loads(path.read_text("utf-8")).get("model_type")
-    except (OSError, ValueError, AttributeError) as error:
+        config = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
         raise ExportCompatError(f"{path} cannot be read ({error}); name a folder with a model, or a type") from None
+    found = config.get("model_type") if isinstance(config, dict) else None
     if not isinstance(found, str) or not found:
         raise ExportCompatError(f"{path} says no model_type; name the type itself, such as llama")
     return found

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from exportcompat._api import apply_patches, plan
-from exportcompat.patches import default_registry
+from exportcompat.patches import chosen_registry
 from exportcompat.registry import MissingExtraError, PatchingSpec, Registry, Scope, target_name
 
 from ._foreign import Always, about, as_id, fitting, ranges_declared
@@ -59,7 +59,7 @@ def to_optimum(registry: Registry | None = None, *, exclude: Collection[str] = (
     Raises:
         MissingExtraError: optimum-onnx is not installed, or refuses what is.
     """
-    known = default_registry() if registry is None else registry
+    known = chosen_registry(registry)
     own = {spec.id for spec in known if set(spec.targets).intersection(_ITS_OWN)}
     left = [*exclude, *own]
     plan(exclude=left, registry=known)
