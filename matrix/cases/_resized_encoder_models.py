@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
-from ._decoder import generator
 from ._forward import Forward
+from ._random_weights import randomized
 from ._vision_encoder_models import Windows
 
 
@@ -32,7 +30,7 @@ def make_mobilevit() -> Forward:
     from transformers import MobileViTConfig, MobileViTModel
 
     widths = {"hidden_sizes": [16, 16, 16], "neck_hidden_sizes": [8, 8, 8, 8, 8, 8, 16], "num_attention_heads": 4}
-    return Maps(_stirred(MobileViTModel(MobileViTConfig(image_size=64, **widths))))
+    return Maps(randomized(MobileViTModel(MobileViTConfig(image_size=64, **widths))))
 
 
 def make_beit() -> Forward:
@@ -41,12 +39,4 @@ def make_beit() -> Forward:
 
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     config = BeitConfig(image_size=32, patch_size=8, use_relative_position_bias=True, **sizes)
-    return PatchedImages(_stirred(BeitModel(config)))
-
-
-def _stirred(model: Any) -> Any:
-    """Add to all weights: of those that they begin with, biases are 0, and nothing of an image comes to the end."""
-    seed = generator()
-    for weight in model.parameters():
-        weight.data += torch.randn(weight.shape, generator=seed) * 0.3
-    return model
+    return PatchedImages(randomized(BeitModel(config)))

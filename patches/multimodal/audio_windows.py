@@ -42,6 +42,8 @@ def _with_a_sound(original: Callable[..., Any]) -> Callable[..., Any]:
         mask = torch.cat([input_features_mask, one[None].to(input_features_mask.dtype)])
         with Override({torch.Tensor.nonzero: nonzero}):
             found = original(self, features, mask, **kwargs)
+        if isinstance(found, tuple):
+            return found[0][:-_MOMENTS], *found[1:]
         found["last_hidden_state"] = found.last_hidden_state[:-_MOMENTS]
         return found
 

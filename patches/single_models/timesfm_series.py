@@ -67,6 +67,8 @@ def _methods(name: str) -> tuple[str, ...]:
     )
 
 
+_SHARED = {"upstream": _UPSTREAM, "proofs": ("timesfm", "timesfm2_5"), "kind": "wrap"}
+
 SPECS = (
     *variants(
         {
@@ -74,9 +76,7 @@ SPECS = (
             "targets": _methods("forward"),
             "replacement": f"{__name__}:patch_forward",
             "reason": "TimesFM goes through the series of a batch in a loop: the sample's batch is kept.",
-            "upstream": _UPSTREAM,
-            "proofs": ("timesfm", "timesfm2_5"),
-            "kind": "wrap",
+            **_SHARED,
         },
         {"transformers>=5.24": {}},
     ),
@@ -86,9 +86,7 @@ SPECS = (
             "targets": _methods("_preprocess"),
             "replacement": f"{__name__}:patch_preprocess",
             "reason": "TimesFM pads the series of a batch one by one, by an `if` on the length of each.",
-            "upstream": _UPSTREAM,
-            "proofs": ("timesfm", "timesfm2_5"),
-            "kind": "wrap",
+            **_SHARED,
         },
         {"transformers>=5.24": {}},
     ),
