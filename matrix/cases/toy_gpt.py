@@ -49,6 +49,8 @@ CASES = (
     _model("taking", "that takes elements along an axis"),
     _model("recurring", "with recurrent layers"),
     _model("rotating", "that turns complex vectors"),
+    _model("rounding", "that rounds a size"),
+    _model("spacing", "that spaces tokens"),
     _model("voting", "that asks what most tokens are"),
     _model("pooling", "that pools tokens into windows"),
     Case(

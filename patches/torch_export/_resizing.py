@@ -9,6 +9,9 @@ from torch.nn import functional
 _SHARPNESS = -0.75
 """What torch has for the cubic kernel."""
 
+_RANK_OF_MAPS = 4
+"""Of `(batch, channels, height, width)`."""
+
 _NEAREST = {"nearest": 0.0, "nearest-exact": 0.5}
 """Which part of an element is looked up."""
 
@@ -32,8 +35,15 @@ def resized(
     # A factor says the size alone then; that of a window that is smoothed differs by less than a step of it.
     if recompute_scale_factor or align_corners or antialias or mode == "area":
         return functional.interpolate(input, sizes, None, mode, align_corners, None, antialias)
+    # An axis that keeps its size is left as it is, whatever the factor is.
+    # The cubic kernel of torch alone, and nearest elements of other tensors than maps, go by the factor then.
+    keeps = mode != "bicubic" and (mode not in _NEAREST or input.dim() == _RANK_OF_MAPS)
     for axis, (length, factor) in enumerate(zip(sizes, factors, strict=True), 2):
-        input = _along(input, axis, length, 1 / factor, mode)  # noqa: A001
+        step = 1 / factor
+        if keeps:
+            difference = torch.sym_max(length - input.shape[axis], input.shape[axis] - length)
+            step = 1 + (step - 1) * torch.sym_min(difference, 1)
+        input = _along(input, axis, length, step, mode)  # noqa: A001
     return input
 
 
