@@ -28,9 +28,7 @@ def resized(
     """Return what `torch.nn.functional.interpolate` makes of a tensor, `(batch, channels, ...)`."""
     factors = _factors(scale_factor, input.dim() - 2)
     if not any(isinstance(factor, torch.SymInt | torch.SymFloat) for factor in factors):
-        return functional.interpolate(
-            input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-        )
+        return functional.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     sizes = [torch.sym_int(length * factor) for length, factor in zip(input.shape[2:], factors, strict=True)]
     # A factor says the size alone then; that of a window that is smoothed differs by less than a step of it.
     if recompute_scale_factor or align_corners or antialias or mode == "area":
