@@ -1,4 +1,4 @@
-"""A variant of the tiny GPT that computes with positions which are made of sizes: spaced, paired, fitted and sampled."""
+"""A variant of the tiny GPT that computes with positions made of sizes: spaced, paired, fitted and sampled."""
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,7 @@ class SpacingDecoder(GPTDecoder):
         factor = (1.0, (length + 0.1) / _PLACES)
         fitted = [functional.interpolate(self.table, scale_factor=factor, mode=way) for way in ("bilinear", "bicubic")]
         turn = torch.tensor([[0.8, 0.1, 0.2], [-0.1, 0.9, 0.0]]).expand(batch, 2, 3)
-        grid = functional.affine_grid(turn, (batch, 1, 2, length), align_corners=False)
+        grid = functional.affine_grid(turn, [batch, 1, 2, length], align_corners=False)
         rows, columns = torch.tril_indices(length, length)
         pairs = torch.zeros(batch, length).index_add(1, rows, torch.cos(input_ids[:, columns].float()))
         places = torch.linspace(-1, 1, length) + sum(fitted).reshape(-1)
