@@ -51,6 +51,7 @@ CASES = (
     _model("rotating", "that turns complex vectors"),
     _model("rounding", "that rounds a size"),
     _model("spacing", "that spaces tokens"),
+    _model("packing", "with an encoder that is told of padding"),
     _model("voting", "that asks what most tokens are"),
     _model("pooling", "that pools tokens into windows"),
     Case(
