@@ -47,6 +47,11 @@ CASES = (
     _model("growing", "that lengthens a table"),
     _model("ranking", "that ranks tokens"),
     _model("taking", "that takes elements along an axis"),
+    _model("recurring", "with recurrent layers"),
+    _model("rotating", "that turns complex vectors"),
+    _model("rounding", "that rounds a size"),
+    _model("spacing", "that spaces tokens"),
+    _model("packing", "with an encoder that is told of padding"),
     _model("voting", "that asks what most tokens are"),
     _model("pooling", "that pools tokens into windows"),
     Case(

@@ -1,4 +1,4 @@
-"""`int`, `len` and `math.sqrt` for the modules of a model while it is captured: a size stays a size."""
+"""`int`, `len`, `divmod` and functions of `math` for the modules of a model while it is captured: sizes stay sizes."""
 
 import builtins
 import functools
@@ -7,16 +7,19 @@ import math
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 _LIBRARIES = ("torch", "numpy", "builtins", "typing", "collections", "functools", "exportcompat")
+_FUNCTIONS = ("exp", "log", "log10", "log2", "sqrt")
+"""Those of `math` that make a number of a size."""
+
 _CALLS = {
     "int": re.compile(r"\bint\("),
-    "len": re.compile(r"(?<!\.)\blen\("),
-    "math": re.compile(r"\bmath\.sqrt\("),
+    "math": re.compile(rf"\bmath\.(?:{'|'.join(_FUNCTIONS)})\("),
+    **{name: re.compile(rf"(?<!\.)\b{name}\(") for name in ("divmod", "len", *_FUNCTIONS)},
 }
 """What a module calls that is replaced in it, by name."""
 
@@ -61,24 +64,68 @@ def length(items: Any) -> Any:
     return size if isinstance(size, torch.SymInt) else builtins.len(items)
 
 
-class _Math:
-    """Stands for the module `math`, whose `sqrt` makes a number of a size."""
+def quotient_and_remainder(number: Any, divisor: Any) -> Any:
+    """Return `divmod(number, divisor)`, which sizes have as two operators alone."""
+    import torch
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(math, name)
+    is_symbolic = any(isinstance(item, (torch.SymInt, torch.SymFloat)) for item in (number, divisor))
+    return (number // divisor, number % divisor) if is_symbolic else builtins.divmod(number, divisor)
 
-    @staticmethod
-    def sqrt(number: Any) -> Any:
-        """Return the square root, symbolic for a size."""
+
+def _exponential(number: Any) -> Any:
+    return math.e**number
+
+
+def _logarithm(number: Any, base: float = math.e) -> Any:
+    import torch
+
+    # A program may hold no logarithm of a size, but one of a tensor.
+    return torch.scalar_tensor(number, dtype=torch.float64).log().item() / math.log(base)
+
+
+def _root(number: Any) -> Any:
+    return number**0.5
+
+
+def _of_size(name: str, symbolic: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of `math` that gives sizes to `symbolic`."""
+    numeric = getattr(math, name)
+
+    @functools.wraps(numeric)
+    def function(number: Any, *args: Any) -> Any:
         import torch
 
         is_symbolic = isinstance(number, (torch.SymInt, torch.SymFloat))
-        return torch.sym_float(number) ** 0.5 if is_symbolic else math.sqrt(number)
+        return symbolic(torch.sym_float(number), *args) if is_symbolic else numeric(number, *args)
+
+    return function
 
 
-_OURS: dict[str, Any] = {"int": Whole, "len": length, "math": _Math()}
-_BEFORE: dict[str, Any] = {"math": math}
-"""What a module has by that name; `int` and `len` are in no module."""
+_OF_SIZES = {
+    "exp": _of_size("exp", _exponential),
+    "log": _of_size("log", _logarithm),
+    "log10": _of_size("log10", lambda number: _logarithm(number, 10)),
+    "log2": _of_size("log2", lambda number: _logarithm(number, 2)),
+    "sqrt": _of_size("sqrt", _root),
+}
+
+
+class _Math:
+    """Stands for the module `math`, some of whose functions make numbers of sizes."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _OF_SIZES.get(name) or getattr(math, name)
+
+
+_OURS: dict[str, Any] = {
+    "int": Whole,
+    "len": length,
+    "divmod": quotient_and_remainder,
+    "math": _Math(),
+    **_OF_SIZES,
+}
+_BEFORE: dict[str, Any] = {"math": math, **{name: getattr(math, name) for name in _FUNCTIONS}}
+"""What a module has by that name; `int`, `len` and `divmod` are in no module."""
 _LOCK = threading.Lock()
 _USERS: dict[tuple[str, str], int] = {}
 """How many captures need something replaced, by the name of a module and the name in it."""

@@ -3,10 +3,12 @@
 Symptom: a map of `int(height * patch)` that always has the sample's size; MobileNetV2 is right at the sample's height
 and width alone. In a scope or out of it there is no error, since torch tries another capture, or fixes the axis.
 Cause: `int` of a symbolic size is the size of the sample: Python lets `__int__` return nothing else.
-`len(tensor)` is the same, and so is `math.sqrt(size)`, by which a map has the side of a square (CLIPSeg).
+`len(tensor)` is the same, and so are `math.sqrt(size)`, by which a map has the side of a square (CLIPSeg), and
+`math.log(size)`, by which attention is scaled; `divmod(size, 2)` is no operator of sizes.
 What is done: while a graph is captured, `int` in the modules of the model's classes, and of the functions that they
 use, gives a symbolic size back as it is, and the whole part of a symbolic fraction; `len` gives the size of the first
-axis of a tensor, and `math.sqrt` the root of a size. A module that looks at `int` as a type (`dtype=int`, `type(x) is
+axis of a tensor, `divmod` two operators, and `sqrt`, `exp`, `log`, `log2` and `log10` of `math` what they are of a
+size. A module that looks at `int` as a type (`dtype=int`, `type(x) is
 int`) keeps its own; there the answer is found, and said.
 Can go: when torch exports `int` of a size.
 """

@@ -1,5 +1,6 @@
 """Operators on sizes, as functions of ONNX."""
 
+import builtins
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,10 +25,18 @@ def _opposite(truth: BOOL) -> BOOL:
     return op.Not(truth)
 
 
+def _rounded(number: FLOAT, digits: int | None = None) -> Any:
+    if digits is None:
+        return op.Cast(op.Round(number), to=INT64.dtype)
+    scale = op.Constant(value_float=10.0**digits)
+    return op.Div(op.Round(op.Mul(number, scale)), scale)
+
+
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     torch.sym_float: _float,
     torch.sym_max: _larger,
     torch.sym_min: _smaller,
     torch.sym_not: _opposite,
+    builtins.round: _rounded,
 }
 """Function of ONNX for each operator; scalars, sizes are int64."""

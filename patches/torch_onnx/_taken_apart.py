@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from ._attention_ranks import corrections as attention_ranks
+from ._complex_shapes import corrections as complex_shapes
 from ._error_functions import table as error_functions
 from ._exact_division import table as divisions
 from ._integers import table as integers
@@ -13,6 +15,7 @@ from ._losses import table as losses
 from ._number_types import table as number_types
 from ._order_statistics import table as order_statistics
 from ._pooling import table as pooling
+from ._recurrent import corrections as recurrent_layers
 from ._reductions import corrections as reductions
 from ._reductions import table as missing_reductions
 from ._running import corrections as running
@@ -45,12 +48,15 @@ def corrections() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator that onnxscript translates, but not for every call."""
     aten = torch.ops.aten
     return {
+        **attention_ranks(),
         **number_types(),
         **divisions(),
         **error_functions(),
         **integers(),
+        **complex_shapes(),
         **losses(),
         **pooling(),
+        **recurrent_layers(),
         **reductions(),
         **running(),
         **signs(),

@@ -20,12 +20,16 @@ and `atan2` takes a zero for negative. `cdist` has no function. Adaptive pooling
 elements of a window in the sample, and are wrong for any other size. `label_smoothing`, `divisor_override` and the type
 that `softmax`, `mean` or `sum` shall compute in are dropped, or come too late: the mean of integers is rounded, and a
 router's probabilities are those of half precision. `log1p` and `expm1` lose the digits of what is small, `sign` of NaN
-is NaN, and `any` of nothing is true.
+is NaN, and `any` of nothing is true. Of `nn.RNN` there is no function, and of an `nn.LSTM` with a projection one that
+ONNX Runtime refuses. `only 4D query, key, and value are supported` is said of attention of three or five axes, and no
+function is found for complex numbers that are indexed, expanded, or get an axis, as rotary factors are.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. These
 two cost some 31 times their elements where the length is dynamic, and not its square. Integers are counted as float64,
 and a product of int8 becomes that of ONNX, from torch 2.8 on. Rows of all bags are added up at once, and parts are
 slices. Quotients are made from the remainder, as torch makes them. Ranks are found by a sort, windows by a product with
-a matrix of means, and numbers are cast before an operator, not behind it.
+a matrix of means, and numbers are cast before an operator, not behind it. A projected state is a state, times the
+projection, which the matrix of the gates takes in. Axes of attention before the heads are one, and complex numbers are
+moved as their two parts.
 To onnxscript 0.7.1 `torch-onnx-index-put`, which has the same place, does it too.
 Can go: when torch or onnxscript has them.
 """
@@ -59,7 +63,7 @@ SPECS = (
         requires=("torch>=2.6", "onnxscript>=0.7.2"),
         reason="ONNX has nothing for some operators, as cummax: no graph; for others, as // and %, another: wrong.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_decomp.py",),
-        proofs=("ranking_gpt", "dividing_gpt", "voting_gpt", "pooling_gpt", "prophetnet"),
+        proofs=("ranking_gpt", "dividing_gpt", "voting_gpt", "pooling_gpt", "rotating_gpt", "prophetnet"),
         kind="wrap",
     ),
 )

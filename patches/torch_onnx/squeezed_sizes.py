@@ -1,10 +1,14 @@
 """`squeeze` of an axis that is not 1 leaves the tensor as it is in torch, and is an error in ONNX.
 
 Symptom: the export succeeds, and ONNX Runtime cannot load the file (`Dimension of input 0 must be 1 instead of 2`), or
-refuses every batch but 1 where the axis is dynamic.
-Cause: `squeeze` is translated to ONNX' `Squeeze` of the same axes, whatever their sizes are.
-What is done: behind the decompositions, axes that are not 1 are taken out of each `squeeze`.
-Can go: when `aten_squeeze_dim` of onnxscript looks at sizes.
+refuses every batch but 1 where the axis is dynamic. `squeeze()` without an axis stops at a batch of 1 alone
+(`Unsqueeze`, `axis 1 is not in valid range`), as PLBart and mBART did, which shift tokens by it.
+Cause: `squeeze` is translated to ONNX' `Squeeze` of the same axes, whatever their sizes are, and without axes to one of
+those that are 1 in a call, while the operators behind it have the axes of the sample.
+What is done: behind the decompositions, axes that are not 1 are taken out of each `squeeze`, and one without axes gets
+those that are always 1. A dynamic axis stays; that it is not 1 is told as an assumption where eager mode may go another
+way then. A result that only passes operators on single elements on its way out is squeezed by the sizes of a call.
+Can go: when `aten_squeeze_dim` and `aten_squeeze` of onnxscript look at sizes.
 """
 
 from collections.abc import Callable
@@ -17,30 +21,16 @@ def patch_decompose_with_registry(original: Callable[..., Any]) -> Callable[...,
     """Make the function that decomposes a program correct each `squeeze` of what comes out."""
 
     def decompose_with_registry(exported_program: Any, registry: Any) -> Any:
+        from ._squeezes import correct_squeeze
+
         program = original(exported_program, registry)
         for module in program.graph_module.modules():
             for node in module.graph.nodes:
-                _correct(node)
+                correct_squeeze(node)
             module.recompile()
         return program
 
     return decompose_with_registry
-
-
-def _correct(node: Any) -> None:
-    """Make a `squeeze` one of the axes that are 1; a copy if there is none."""
-    import torch
-
-    aten = torch.ops.aten
-    if node.target not in (aten.squeeze.dim, aten.squeeze.dims):
-        return
-    value, axes = node.args
-    sizes, axes = value.meta["val"].shape, [axes] if isinstance(axes, int) else list(axes)
-    # A number has no axes, and torch squeezes its axis 0 all the same. No size that is symbolic is known to be 1.
-    ones = [axis for axis in axes if sizes and isinstance(sizes[axis], int) and sizes[axis] == 1]
-    if sizes and len(ones) < len(axes):
-        node.target = aten.squeeze.dims if ones else aten.clone.default
-        node.args = (value, ones) if ones else (value,)
 
 
 SPECS = (
@@ -51,7 +41,7 @@ SPECS = (
         requires=("torch>=2.6",),
         reason="A squeeze of an axis that is not 1 becomes one that ONNX Runtime refuses: a file that does not load.",
         upstream=("https://github.com/microsoft/onnxscript/blob/main/onnxscript/function_libs/torch_lib/ops/core.py",),
-        proofs=("squeezed_gpt",),
+        proofs=("squeezed_gpt", "plbart_classes"),
         kind="wrap",
     ),
 )

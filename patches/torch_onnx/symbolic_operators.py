@@ -1,15 +1,17 @@
-"""The exporter has no functions for `torch.sym_float`, `sym_max`, `sym_min` and `sym_not`.
+"""The exporter has no functions for some operators on sizes, such as `torch.sym_float` and `round`.
 
-Symptom: `No ONNX function found for <function sym_float>` for NLLB-MoE, `sym_min` for DeepSeek-V3.2.
-Cause: they are in the table of functions from torch 2.8.
+Symptom: `No ONNX function found for <function sym_float>` for NLLB-MoE, `sym_min` for DeepSeek-V3.2; with torch 2.8 and
+later for `round(size / 2)`.
+Cause: `torch.sym_float`, `sym_max`, `sym_min` and `sym_not` are in the table of functions from torch 2.8, and `round`
+is not.
 What is done: they are added to it.
-Can go: with torch 2.7.
+Can go: when torch has all of them.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import variants
 
 
 def patch_get_decomps(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,17 +28,19 @@ def patch_get_decomps(original: Callable[..., Any]) -> Callable[..., Any]:
     return get_decomps
 
 
-SPECS = (
-    PatchingSpec(
-        id="torch-onnx-symbolic-operators",
-        targets=("torch.onnx._internal.exporter._registration:ONNXRegistry.get_decomps",),
-        replacement=f"{__name__}:patch_get_decomps",
-        requires=("torch>=2.6,<2.8", "onnxscript>=0.1"),
-        reason="Operators on sizes have no ONNX function: no graph.",
-        upstream=(
+SPECS = variants(
+    {
+        "id": "torch-onnx-symbolic-operators",
+        "targets": ("torch.onnx._internal.exporter._registration:ONNXRegistry.get_decomps",),
+        "replacement": f"{__name__}:patch_get_decomps",
+        "reason": "Operators on sizes have no ONNX function: no graph.",
+        "upstream": (
             "https://github.com/pytorch/pytorch/blob/v2.8.0/torch/onnx/_internal/exporter/_torchlib/ops/symops.py",
         ),
-        proofs=("nllb_moe_decoder",),
-        kind="wrap",
-    ),
+        "kind": "wrap",
+    },
+    {
+        "torch>=2.6,<2.8": {"requires": ("torch>=2.6,<2.8", "onnxscript>=0.1"), "proofs": ("nllb_moe_decoder",)},
+        "torch>=2.13": {"requires": ("torch>=2.13", "onnxscript>=0.1"), "proofs": ("rounding_gpt",)},
+    },
 )

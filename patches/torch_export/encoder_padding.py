@@ -1,0 +1,67 @@
+"""`nn.TransformerEncoder` sets padded places to 0 in eager mode, and not in a graph.
+
+Symptom: with `src_key_padding_mask`, padded places of the result differ from eager by whole units, and so does a mean
+over all of them. Nothing says so.
+Cause: in evaluation mode without gradients, and if the padding is behind the tokens, the encoder packs its input as a
+nested tensor, which comes back with zeros; the norm behind the layers is applied to these. While a graph is captured it
+does not do so.
+What is done: what is made of the padded places is replaced by what eager mode has there, if the mask of a call is one
+that eager mode packs by.
+Can go: when the encoder does the same in a graph.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exportcompat.patches.toolkit.wrapping import when_traced
+from exportcompat.registry import PatchingSpec
+
+_RANK = 3
+"""Of a batch, `(batch, length, channels)`."""
+
+
+def patch_encoder_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Give padded places of the result of an encoder, `(batch, length, channels)`, what they have in eager mode."""
+
+    def traced(self: Any, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: Any = None) -> Any:
+        output = original(self, src, mask, src_key_padding_mask, is_causal)
+        if src_key_padding_mask is None or mask is not None or not _packs(self, src):
+            return output
+        import torch
+
+        is_padded = src_key_padding_mask != 0
+        # A token behind padding: eager mode goes the plain way.
+        is_mixed = (is_padded[:, :-1] & ~is_padded[:, 1:]).any()
+        nothing = torch.zeros_like(output[:1, :1])
+        nothing = nothing if self.norm is None else self.norm(nothing)
+        return torch.where((is_padded & ~is_mixed).unsqueeze(-1), nothing, output)
+
+    return when_traced(original, traced)
+
+
+def _packs(encoder: Any, src: Any) -> bool:
+    """Say whether an encoder packs padded batches in eager mode."""
+    import torch
+
+    return (
+        torch.backends.mha.get_fastpath_enabled()
+        and getattr(encoder, "use_nested_tensor", False)
+        and getattr(encoder, "mask_check", True)
+        and not encoder.layers[0].training
+        and src.dim() == _RANK
+        and not torch.is_autocast_enabled()
+    )
+
+
+SPECS = (
+    PatchingSpec(
+        id="torch-encoder-padding",
+        targets=("torch.nn.modules.transformer:TransformerEncoder.forward",),
+        replacement=f"{__name__}:patch_encoder_forward",
+        requires=("torch>=2.13",),
+        reason="Padded places of `nn.TransformerEncoder` are 0 in eager mode, and not in a graph: silently wrong.",
+        upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/modules/transformer.py",),
+        proofs=("packing_gpt",),
+        kind="wrap",
+    ),
+)
