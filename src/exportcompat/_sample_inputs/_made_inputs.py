@@ -258,7 +258,8 @@ def sound(model: Any) -> list[dict[str, Any]]:
     name, config = sound_argument(model), _sound_config(model.config)
     if name == "input_values" and _length(config) is None:
         # What codes sounds and decodes them takes them with channels, of which it has one.
-        lengths, channels = (_RATE, int(0.7 * _RATE)), (1,) if hasattr(model, "encode") else ()
+        is_codec = hasattr(model, "encode") or hasattr(config, "audio_channels")
+        lengths, channels = (_RATE, int(0.7 * _RATE)), (1,) if is_codec else ()
         made = [torch.from_numpy(tones(length, _RATE)).expand(2, *channels, length) for length in lengths]
         return [{name: item.contiguous()} for item in made]
     bins = next((value for item in _BINS if isinstance(value := getattr(config, item, None), int)), None)

@@ -22,7 +22,7 @@ def size(value: Any, axis: int, rank: int = 4) -> int | None:
 
 
 def has_same_rows(one: Any, other: Any) -> bool:
-    """Say whether the first two axes, batch and sequence, are known to be of the same sizes: one number, or one name."""
+    """Say whether the first two axes, batch and sequence, are known to have the same sizes: one number or name."""
     sizes = [[getattr(item, "value", item) for item in value.shape[:2]] for value in (one, other)]
     return sizes[0] == sizes[1] and None not in sizes[0]
 
