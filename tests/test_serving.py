@@ -11,6 +11,7 @@ from exportcompat._serving._growing_attention import grow_within
 from exportcompat._serving._idle_reshapes import drop_idle_reshapes
 from exportcompat._serving._last_logits import keep_last
 from exportcompat._serving._mask_lookups import read_masks_directly
+from exportcompat._serving._merged_heads import merge_heads
 from exportcompat._serving._skip_norms import join_sums_with_norms
 from exportcompat._serving._timing import Ratio, is_faster
 from exportcompat._verification import Contract, contract_of
@@ -145,6 +146,31 @@ def test_attention_grows_by_itself() -> None:
     assert [value.name for value in node.inputs] == ["q2", "k2", "v2", "mask", "past_key", "past_value"]
     assert [value.name for value in model.graph.outputs] == ["y", "key", "value"]
     assert grow_within(attention(past="k2")) == 0
+
+
+def test_blocks_of_a_sequence_attend_by_themselves() -> None:
+    swapped = "float[c, 2, 4, 8]"
+    model = graph(f"""<ir_version: 10, opset_import: ["" : 23]>
+agraph (float[b, s, 16] q, float[b, s, 16] k, float[b, s, 16] v, float[c, 2, 4, 4] mask) => (float[b, s, 16] y)
+  <int64[4] split = {{-1, 4, 2, 8}}, int64[3] merge = {{1, -1, 16}}, float[c, 4, 2, 8] q1, {swapped} q2,
+   float[c, 4, 2, 8] k1, {swapped} k2, float[c, 4, 2, 8] v1, {swapped} v2, {swapped} a, float[c, 4, 2, 8] a1>
+{{
+  q1 = Reshape(q, split)
+  q2 = Transpose<perm = [0, 2, 1, 3]>(q1)
+  k1 = Reshape(k, split)
+  k2 = Transpose<perm = [0, 2, 1, 3]>(k1)
+  v1 = Reshape(v, split)
+  v2 = Transpose<perm = [0, 2, 1, 3]>(v1)
+  a = Attention(q2, k2, v2, mask)
+  a1 = Transpose<perm = [0, 2, 1, 3]>(a)
+  y = Reshape(a1, merge)
+}}""")
+    assert merge_heads(model) == 1
+    (node,) = [node for node in model.graph if node.op_type == "Attention"]
+    # Each block is a row of the batch: queries are cut into them, and results are put together again.
+    assert [str(value.shape) for value in node.inputs[:3]] == ["[c,4,16]"] * 3
+    assert str(node.outputs[0].shape) == "[c,4,16]" and str(model.graph.outputs[0].shape) == "[b,s,16]"
+    assert not [node for node in model.graph if node.op_type == "Transpose"]
 
 
 def test_attention_to_states_that_may_be_none_stays() -> None:

@@ -13,6 +13,11 @@ def has_model(name: str) -> bool:
     return name in sys.modules or importlib.util.find_spec(name) is not None
 
 
+def has_model_class(name: str, kind: str) -> bool:
+    """Say whether the installed transformers has a folder of this model, with a class of this name in it."""
+    return has_model(name) and hasattr(importlib.import_module(f"transformers.models.{name}.modeling_{name}"), kind)
+
+
 def has_clip_of_any_size() -> bool:
     """Say whether CLIP takes images of other sizes than it has learnt from; it does from 4.46 on."""
     clip = importlib.import_module("transformers.models.clip.modeling_clip")

@@ -75,6 +75,28 @@ CASES = (
         forward_case(name, f"{title}, series of several lengths", call(f"_timesfm_models:make_{name}"), has_model(name))
         for name, title in (("timesfm", "TimesFM"), ("timesfm2_5", "TimesFM 2.5"))
     ),
+    *(
+        forward_case(name, f"{title}, tables that end early", call("_slanet_models:make_tables", name), has_model(name))
+        for name, title in (("slanet", "SLANet"), ("slanext", "SLANeXt"))
+    ),
+    forward_case(
+        "aimv2",
+        "AIMv2, texts with padding and without",
+        call("_aimv2_model:make_aimv2"),
+        call("_presence:has_model_class", "aimv2", "Aimv2Model"),
+    ),
+    forward_case(
+        "mimi_encoder",
+        "Mimi's encoder, sounds of any length",
+        call("_codec_models:make_mimi_encoder"),
+        call("_presence:has_model_class", "mimi", "MimiEncoderModel"),
+    ),
+    forward_case(
+        "fastspeech2_conformer",
+        "FastSpeech2, texts of several lengths",
+        call("_codec_models:make_fastspeech2"),
+        has_model("fastspeech2_conformer"),
+    ),
     forward_case(
         "qwen3_asr_encoder",
         "Qwen3-ASR's encoder, sounds of several lengths",

@@ -25,7 +25,7 @@ _SPECIAL = re.compile(r"\w+_token_(id|index)")
 _FRAMES = ("num_frames", "frames_per_clip")
 """What configurations call the images of a video."""
 _RATE = 16_000
-_GRIDS = ("image_grid_thw", "image_grid_hw")
+_GRIDS = ("image_grid_thw", "image_grid_hw", "grid_thw")
 """Arguments that say how many patches an image has; where there is one, images are rows of patches."""
 _SIDES = (4, 6)
 """Patches of the sides of an image where a model takes any: even, because models take two by two together."""
@@ -44,8 +44,11 @@ def takes(model: Any, names: tuple[str, ...]) -> str:
 
 
 def image_argument(model: Any) -> str:
-    """Return the argument for images; empty if the model takes none."""
-    return takes(model, _IMAGES)
+    """Return the argument for images; empty if the model takes none.
+
+    A vision tower by itself has its patches by another name.
+    """
+    return takes(model, (*_IMAGES, "hidden_states") if _GRIDS[-1] in parameters(model) else _IMAGES)
 
 
 def sound_argument(model: Any) -> str:
@@ -152,7 +155,7 @@ def pixels(model: Any) -> dict[str, Any]:
         return _padded_patches(config)
     grid = next((item for item in _GRIDS if item in known), "")
     if grid or (hasattr(config, "temporal_patch_size") and hasattr(config, "spatial_merge_size")):
-        return _patches(model.config, config, grid or _GRIDS[0])
+        return _patches(model.config, config, name, grid or _GRIDS[0])
     shape = _image_shape(config)
     pinpoints = getattr(model.config, "image_grid_pinpoints", None)
     if pinpoints and "image_sizes" in known:
@@ -200,7 +203,7 @@ def _vision_config(config: Any) -> Any:
     return config
 
 
-def _patches(whole: Any, config: Any, grid: str) -> dict[str, Any]:
+def _patches(whole: Any, config: Any, name: str, grid: str) -> dict[str, Any]:
     """Return an image as rows of patches, `(patches, features)`, and its size in patches, as Qwen2-VL takes them."""
     torch = require("torch", "torch")
     merged = (getattr(item, name, None) for item in (config, whole) for name in ("spatial_merge_size", "merge_size"))
@@ -209,7 +212,7 @@ def _patches(whole: Any, config: Any, grid: str) -> dict[str, Any]:
     features = _channels(config) * next((item for item in frames if item), 1) * config.patch_size**2
     rows = torch.rand(side * 2 * side, features, generator=generator())
     sizes = [[1, side, 2 * side]] if grid.endswith("thw") else [[side, 2 * side]]
-    return {"pixel_values": rows, grid: torch.tensor(sizes)}
+    return {name: rows, grid: torch.tensor(sizes)}
 
 
 def _padded_patches(config: Any) -> dict[str, Any]:
@@ -254,8 +257,11 @@ def sound(model: Any) -> list[dict[str, Any]]:
     torch = require("torch", "torch")
     name, config = sound_argument(model), _sound_config(model.config)
     if name == "input_values" and _length(config) is None:
-        lengths = (_RATE, int(0.7 * _RATE))
-        return [{name: torch.from_numpy(tones(length, _RATE))[None].repeat(2, 1)} for length in lengths]
+        # What codes sounds and decodes them takes them with channels, of which it has one.
+        is_codec = hasattr(model, "encode") or hasattr(config, "audio_channels")
+        lengths, channels = (_RATE, int(0.7 * _RATE)), (1,) if is_codec else ()
+        made = [torch.from_numpy(tones(length, _RATE)).expand(2, *channels, length) for length in lengths]
+        return [{name: item.contiguous()} for item in made]
     bins = next((value for item in _BINS if isinstance(value := getattr(config, item, None), int)), None)
     if bins is None:
         raise ExportCompatError(

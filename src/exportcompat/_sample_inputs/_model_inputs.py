@@ -169,7 +169,8 @@ class InputMaker:
         return [{**words, **call} for call in media[:1]] or [words]
 
     def _media(self) -> list[Call]:
-        if self._image in self._beside or self._sound in self._beside:
+        has_nothing_else = not (self._image or self._sound or self._has_text) and self._beside
+        if self._image in self._beside or self._sound in self._beside or has_nothing_else:
             return [{}]
         is_image = bool(self._image) and not (self._sound and self._given.sounds)
         if is_image:

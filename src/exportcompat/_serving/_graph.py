@@ -21,6 +21,12 @@ def size(value: Any, axis: int, rank: int = 4) -> int | None:
     return shape[axis] if shape is not None and len(shape) == rank and isinstance(shape[axis], int) else None
 
 
+def has_same_rows(one: Any, other: Any) -> bool:
+    """Say whether the first two axes, batch and sequence, are known to have the same sizes: one number or name."""
+    sizes = [[getattr(item, "value", item) for item in value.shape[:2]] for value in (one, other)]
+    return sizes[0] == sizes[1] and None not in sizes[0]
+
+
 def numbers(value: Any) -> list[Any] | None:
     """Return the elements of a constant, in one list; None for what is computed."""
     found = None if value is None else value.const_value

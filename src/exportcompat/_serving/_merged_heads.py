@@ -6,7 +6,7 @@ results are transposed each. The operator finds its heads in what is not.
 
 from typing import Any
 
-from ._graph import Writer, attribute, is_swap, producer, replace, size
+from ._graph import Writer, attribute, has_same_rows, is_swap, producer, replace, size
 from ._tidy import tidy
 
 
@@ -70,7 +70,7 @@ def _merged(writer: Writer, value: Any) -> Any:
     split = _split(writer, value)
     width = value.shape[1] * value.shape[3]
     reshape = producer(split, "Reshape")
-    if reshape is not None and size(reshape.inputs[0], 2, 3) == width:
+    if reshape is not None and size(reshape.inputs[0], 2, 3) == width and has_same_rows(reshape.inputs[0], split):
         return reshape.inputs[0]
     if split is None:
         split = writer.node("Transpose", [value], attributes={"perm": [0, 2, 1, 3]})
@@ -114,12 +114,16 @@ def _unmerge(graph: Any, node: Any, made: Any) -> None:
     old, heads, channels = node.outputs[0], node.inputs[0].shape[1], node.inputs[2].shape[3]
     zeroed, merge = _merge_of_result(node)
     if merge is not None:
-        made.dtype, made.shape = merge.outputs[0].dtype, merge.outputs[0].shape
+        split, merged = merge.inputs[0], merge.outputs[0]
+        made.dtype, made.shape = merged.dtype, _joined(old, merged.shape[2])
         writer = Writer(graph, merge)
         if zeroed is not None:
             rows = writer.node("Squeeze", [zeroed.inputs[0], writer.constant(np.array([1], np.int64))])
-            made = writer.node("Where", [rows, made, zeroed.inputs[2]])
-        replace(merge.outputs[0], made)
+            made = writer.node("Where", [rows, made, zeroed.inputs[2]], made)
+        if not has_same_rows(split, merged):
+            # Blocks of a sequence, which are rows of a batch in between, are put together again.
+            made = writer.node("Reshape", [made, merge.inputs[1]])
+        replace(merged, made)
         return
     made.dtype = old.dtype
     writer = Writer(graph, node)

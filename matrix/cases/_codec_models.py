@@ -1,0 +1,51 @@
+"""Encoders of audio codecs, and speech from text, as the zoo builds them: lengths that fill no whole frame."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ._decoder import generator
+from ._encoder_models import TextEncoder
+from ._forward import Forward
+
+
+class Sounds(Forward):
+    """Sounds of one channel; a shape is `(batch, samples)`."""
+
+    traced: tuple[int, int] = (2, 6000)
+    shapes: Sequence[tuple[int, int]] = ((1, 6000), (3, 7001), (2, 3840), (1, 9999))
+    axes: Mapping[str, Any] = {"input_values": {0: "batch", 2: "samples"}}
+    outputs = ("latents",)
+
+    def inputs(self, shape: tuple[int, int]) -> dict[str, Any]:
+        batch, samples = shape
+        return {"input_values": torch.randn(batch, 1, samples, generator=generator())}
+
+
+def make_mimi_encoder() -> Sounds:
+    """Build Mimi's encoder, whose results are large enough to tell."""
+    from exportcompat.matrix.zoo import build_type
+
+    return Sounds(build_type("feature-extraction", "mimi_encoder"))
+
+
+class Spoken(TextEncoder):
+    """FastSpeech2; a shape is `(batch, sequence)`; padding is on the right, and lasts no moment."""
+
+    shapes = ((1, 1), (1, 12), (3, 5), (3, 40), (5, 30))
+    outputs = ("spectrogram", "encoder_last_hidden_state", "duration_outputs", "pitch_outputs", "energy_outputs")
+
+    def inputs(self, shape: tuple[int, int]) -> dict[str, Any]:
+        mask = super().inputs(shape)["attention_mask"]
+        return {"input_ids": torch.randint(1, 64, shape, generator=generator()), "attention_mask": mask}
+
+
+def make_fastspeech2() -> Spoken:
+    """Build FastSpeech2, whose states last 2 moments on the mean, and some none."""
+    from exportcompat.matrix.zoo import build_type
+
+    model = build_type("text-to-audio", "fastspeech2_conformer")
+    with torch.no_grad():
+        model.duration_predictor.linear.bias.fill_(1.0)
+    return Spoken(model)
