@@ -5,12 +5,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from exportcompat.registry import Fingerprints, PatchingSpec, Registry, SpecError
+from exportcompat.registry import Fingerprints, PatchingSpec, Registry
 
 from ._companions import COMPANIONS
 from .toolkit.records import TORCH
 
-__all__ = ["AREAS", "SUPPORTED", "Area", "area_of", "chosen_registry", "default_registry"]
+__all__ = ["AREAS", "SUPPORTED", "Area", "area_of", "default_registry"]
 
 SUPPORTED = (TORCH, "transformers>=4.44")
 """The releases that specs are written for; a record that does not say more is for all of them."""
@@ -59,22 +59,6 @@ def default_registry() -> Registry:
     specs = [spec for module in modules for spec in module.SPECS]
     lock = Fingerprints(Path(__path__[0]) / "fingerprints.json")
     return Registry(specs, fingerprints=lock, companions=COMPANIONS, origin="exportcompat", read_only=True)
-
-
-def chosen_registry(registry: Registry | None) -> Registry:
-    """Return the registry of an argument: None means that of this package.
-
-    Raises:
-        SpecError: it is no registry.
-    """
-    if registry is None:
-        return default_registry()
-    if not isinstance(registry, Registry):
-        raise SpecError(
-            f"registry={registry!r} is no registry; write default_registry() | [spec], or leave it out for the specs "
-            "of this package"
-        )
-    return registry
 
 
 def _names() -> list[str]:

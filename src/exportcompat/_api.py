@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from exportcompat.patches import chosen_registry
 from exportcompat.registry import Environment, OnAssumption, OnDrift, Plan, Registry, Scope
 from exportcompat.registry import plan as _plan
+
+from ._companions import chosen_registry
 
 
 def apply_patches(

@@ -1,7 +1,7 @@
 """Do the packages that are installed go together? Asked before work is done that would be lost."""
 
-from exportcompat.patches import chosen_registry
-from exportcompat.registry import Environment, Registry, require_companions
+from exportcompat.patches import default_registry
+from exportcompat.registry import Environment, Registry, SpecError, require_companions
 
 
 def check_companions(registry: Registry | None = None) -> None:
@@ -15,3 +15,19 @@ def check_companions(registry: Registry | None = None) -> None:
     """
     chosen = chosen_registry(registry)
     require_companions(chosen.companions, Environment())
+
+
+def chosen_registry(registry: Registry | None) -> Registry:
+    """Return the registry of an argument: None means that of this package.
+
+    Raises:
+        SpecError: it is no registry.
+    """
+    if registry is None:
+        return default_registry()
+    if not isinstance(registry, Registry):
+        raise SpecError(
+            f"registry={registry!r} is no registry; write default_registry() | [spec], or leave it out for the specs "
+            "of this package"
+        )
+    return registry

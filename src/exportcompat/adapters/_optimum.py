@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from exportcompat._api import apply_patches, plan
-from exportcompat.patches import chosen_registry
+from exportcompat._companions import chosen_registry
 from exportcompat.registry import MissingExtraError, PatchingSpec, Registry, Scope, target_name
 
 from ._foreign import Always, about, as_id, fitting, ranges_declared
