@@ -87,7 +87,7 @@ def _one_way(
     if module.mode == "LSTM":
         x = torch.cat([x, batch.is_padding[..., None].to(x.dtype)], 2)
         y, _, cell = _VF.lstm(x, states, [_that_waits(weights[0]), *weights[1:]], *options)
-        more = (cell,)
+        more: tuple[Any, ...] = (cell,)
     else:
         y, _ = getattr(_VF, module.mode.lower())(x, states[0], weights, *options)
         more = ()
