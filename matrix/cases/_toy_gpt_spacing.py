@@ -33,7 +33,10 @@ class SpacingDecoder(GPTDecoder):
         rows, columns = torch.tril_indices(length, length)
         pairs = torch.zeros(batch, length).index_add(1, rows, torch.cos(input_ids[:, columns].float()))
         places = torch.linspace(-1, 1, length) + sum(fitted).reshape(-1)
-        return logits * (1 + places + grid.sum((1, 3)) + pairs)[..., None], cache
+        # Of rows of another number than columns; the last element is on the diagonal of a square alone.
+        own = torch.zeros(length, length + 1)
+        own[:, 1:].fill_diagonal_(0.5)
+        return logits * (1 + places + grid.sum((1, 3)) + pairs + own.sum(0)[1:])[..., None], cache
 
 
 def make_spacing_gpt() -> PlainDecoder:

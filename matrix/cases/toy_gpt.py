@@ -52,6 +52,7 @@ CASES = (
     _model("rounding", "that rounds a size"),
     _model("spacing", "that spaces tokens"),
     _model("packing", "with an encoder that is told of padding"),
+    _model("unpacking", "with packed texts"),
     _model("voting", "that asks what most tokens are"),
     _model("pooling", "that pools tokens into windows"),
     Case(

@@ -14,8 +14,8 @@ _SYMBOLIC = (torch.SymInt, torch.SymFloat)
 
 def operator_for(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Callable[..., Any] | None:
     """Return what stands for a function of torch in a call, or None where torch's own is right."""
-    if func in (torch.take_along_dim, torch.Tensor.take_along_dim):
-        return None if "out" in kwargs else _gathered
+    if func in _OF_TENSORS:
+        return None if "out" in kwargs else _OF_TENSORS[func]
     made = _OF_SIZES.get(func)
     if made is None or kwargs.get("out") is not None:
         return None
@@ -32,6 +32,14 @@ def _gathered(input: Any, indices: Any, dim: int | None = None) -> Any:  # noqa:
     common = torch.broadcast_shapes(*([*item[:axis], 1, *item[axis + 1 :]] for item in sizes))
     source, index = ([*common[:axis], item[axis], *common[axis + 1 :]] for item in sizes)
     return input.expand(source).gather(axis, indices.expand(index))
+
+
+def _with_diagonal(input: Any, fill_value: Any, wrap: bool = False) -> Any:  # noqa: A002
+    """Write a value to the diagonal of a matrix; upstream does so through a view of its memory."""
+    if wrap or input.dim() != 2:
+        return input.fill_diagonal_(fill_value, wrap)
+    rows, columns = (torch.arange(size, device=input.device) for size in input.shape)
+    return input.masked_fill_(rows[:, None] == columns, fill_value)
 
 
 def _linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
@@ -99,6 +107,13 @@ def _coordinates(length: Any, like: Any, align_corners: bool) -> Any:
         return place * 2 / torch.sym_max(length - 1, 1) - torch.sym_min(length - 1, 1)
     return (place * 2 + 1) / length - 1
 
+
+_OF_TENSORS: Mapping[Any, Callable[..., Any]] = {
+    torch.Tensor.fill_diagonal_: _with_diagonal,
+    torch.Tensor.take_along_dim: _gathered,
+    torch.take_along_dim: _gathered,
+}
+"""Functions that ask tensors for their sizes."""
 
 _OF_SIZES: Mapping[Any, Callable[..., Any]] = {
     functional.affine_grid: _affine_grid,
