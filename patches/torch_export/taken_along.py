@@ -7,8 +7,8 @@ factor that is made of sizes, as positions of patches are fitted to an image; an
 ProphetNet hides tokens, an axis that is fixed, or `as_strided() is non-compositional`.
 Cause: the operators are made in C++, where sizes are read as integers, and factors as numbers.
 What is done: while a model is captured, what they mean is made of operators that take sizes: a gather of what both
-tensors are when expanded, numbers counted from both ends, rows that are repeated, a mask of a diagonal, and a few weighted elements for
-each one of a map. Outside, and where they are told where to write, it is torch's own.
+tensors are when expanded, numbers counted from both ends, rows that are repeated, a mask of a diagonal, and a few
+weighted elements for each one of a map. Outside, and where they are told where to write, it is torch's own.
 Can go: when torch asks for symbolic sizes there, as 2.6 and 2.8 do for the first (run on 2.6.0, 2.8.0, 2.11.0, 2.13.0
 and 2.15.0).
 """
