@@ -64,6 +64,11 @@ CASES = (
         "a model of our own that hands its mask back",
         call("_returned_mask_model:make_returned_mask"),
     ),
+    forward_case(
+        "clamping_encoder",
+        "a model of our own that clamps a value in two ways",
+        call("_clamping_model:make_clamping_encoder"),
+    ),
     forward_case("vits", "VITS, texts of several lengths", call("_vits_model:make_vits"), has_model("vits")),
     forward_case(
         "deberta_v2",

@@ -260,8 +260,8 @@ def sound(model: Any) -> list[dict[str, Any]]:
         # What codes sounds and decodes them takes them with channels, of which it has one.
         is_codec = hasattr(model, "encode") or hasattr(config, "audio_channels")
         lengths, channels = (_RATE, int(0.7 * _RATE)), (1,) if is_codec else ()
-        made = [torch.from_numpy(tones(length, _RATE)).expand(2, *channels, length) for length in lengths]
-        return [{name: item.contiguous()} for item in made]
+        sounds = [torch.from_numpy(tones(length, _RATE)).expand(2, *channels, length) for length in lengths]
+        return [{name: item.contiguous()} for item in sounds]
     bins = next((value for item in _BINS if isinstance(value := getattr(config, item, None), int)), None)
     if bins is None:
         raise ExportCompatError(
