@@ -90,11 +90,23 @@ CASES = (
         call("_aimv2_model:make_aimv2"),
         call("_presence:has_model_class", "aimv2", "Aimv2Model"),
     ),
-    forward_case(
-        "mimi_encoder",
-        "Mimi's encoder, sounds of any length",
-        call("_codec_models:make_mimi_encoder"),
-        call("_presence:has_model_class", "mimi", "MimiEncoderModel"),
+    *(
+        forward_case(
+            name,
+            f"{title}'s encoder, sounds of any length",
+            call("_codec_models:make_encoder", model_type),
+            call("_presence:has_model_class", model_type.removesuffix("_encoder"), kind),
+        )
+        for name, title, model_type, kind in (
+            ("mimi_encoder", "Mimi", "mimi_encoder", "MimiEncoderModel"),
+            (
+                "pocket_tts_encoder",
+                "Pocket TTS",
+                "pocket_tts_audio_tokenizer_encoder",
+                "PocketTTSAudioTokenizerEncoderModel",
+            ),
+            ("wavtokenizer_encoder", "WavTokenizer", "wavtokenizer_encoder", "WavTokenizerEncoderModel"),
+        )
     ),
     forward_case(
         "fastspeech2_conformer",
