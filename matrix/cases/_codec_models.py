@@ -23,11 +23,18 @@ class Sounds(Forward):
         return {"input_values": torch.randn(batch, 1, samples, generator=generator())}
 
 
-def make_mimi_encoder() -> Sounds:
-    """Build Mimi's encoder, whose results are large enough to tell."""
+class Coded(Sounds):
+    """An encoder that gives the numbers of codes."""
+
+    outputs = ("audio_codes",)
+
+
+def make_encoder(model_type: str) -> Sounds:
+    """Build the encoder of a codec."""
     from exportcompat.matrix.zoo import build_type
 
-    return Sounds(build_type("feature-extraction", "mimi_encoder"))
+    made = build_type("feature-extraction", model_type)
+    return (Coded if model_type == "wavtokenizer_encoder" else Sounds)(made)
 
 
 class Spoken(TextEncoder):

@@ -64,6 +64,11 @@ CASES = (
         "a model of our own that hands its mask back",
         call("_returned_mask_model:make_returned_mask"),
     ),
+    forward_case(
+        "clamping_encoder",
+        "a model of our own that clamps a value in two ways",
+        call("_clamping_model:make_clamping_encoder"),
+    ),
     forward_case("vits", "VITS, texts of several lengths", call("_vits_model:make_vits"), has_model("vits")),
     forward_case(
         "deberta_v2",
@@ -85,11 +90,23 @@ CASES = (
         call("_aimv2_model:make_aimv2"),
         call("_presence:has_model_class", "aimv2", "Aimv2Model"),
     ),
-    forward_case(
-        "mimi_encoder",
-        "Mimi's encoder, sounds of any length",
-        call("_codec_models:make_mimi_encoder"),
-        call("_presence:has_model_class", "mimi", "MimiEncoderModel"),
+    *(
+        forward_case(
+            name,
+            f"{title}'s encoder, sounds of any length",
+            call("_codec_models:make_encoder", model_type),
+            call("_presence:has_model_class", model_type.removesuffix("_encoder"), kind),
+        )
+        for name, title, model_type, kind in (
+            ("mimi_encoder", "Mimi", "mimi_encoder", "MimiEncoderModel"),
+            (
+                "pocket_tts_encoder",
+                "Pocket TTS",
+                "pocket_tts_audio_tokenizer_encoder",
+                "PocketTTSAudioTokenizerEncoderModel",
+            ),
+            ("wavtokenizer_encoder", "WavTokenizer", "wavtokenizer_encoder", "WavTokenizerEncoderModel"),
+        )
     ),
     forward_case(
         "fastspeech2_conformer",

@@ -1,6 +1,6 @@
 """Convolutions of audio codecs ask how much they pad, of tensors.
 
-Symptom: EnCodec, Mimi, Pocket TTS and WavTokenizer: `Could not guard on data-dependent expression Eq(u0, 1)`,
+Symptom: the codecs Mimi, Pocket TTS and WavTokenizer: `Could not guard on data-dependent expression Eq(u0, 1)`,
 or `u20 + u21 + ... > 1`.
 Cause: stride and size of a kernel are buffers, so that the padding that they give is a tensor, and `pad` takes numbers.
 What is done: while it is traced, they are the numbers that the convolution has; the padding follows from the length.
@@ -53,7 +53,6 @@ def _numbers(convolution: Any) -> dict[str, Any]:
 
 
 _FILES = {
-    "encodec": "Encodec",
     "mimi": "Mimi",
     "pocket_tts_audio_tokenizer": "PocketTTSAudioTokenizer",
     "wavtokenizer": "WavTokenizer",
@@ -68,7 +67,7 @@ SPECS = variants(
         "replacement": f"{__name__}:patch_convolution_forward",
         "reason": "Convolutions of audio codecs compute their padding of tensors, and pad by numbers: no graph.",
         "upstream": tuple(source(f"models/{file}/modeling_{file}.py", "v5.24.0") for file in _FILES),
-        "proofs": ("mimi_encoder",),
+        "proofs": ("mimi_encoder", "pocket_tts_encoder", "wavtokenizer_encoder"),
         "kind": "wrap",
     },
     {"transformers>=5.24": {}},

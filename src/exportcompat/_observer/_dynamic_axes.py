@@ -36,6 +36,8 @@ _ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("image_embeds_position_mask", 2): {0: BATCH, 1: SEQUENCE},
     # A row for each image, and not for each text, although `generate` passes some of them with every call.
     **{(name, 2): {0: f"{name}_0"} for name in ("image_grid_thw", "video_grid_thw", "image_sizes")},
+    # A vision encoder by itself: patches of all images, which are as many as their sizes say.
+    ("hidden_states", 2): {0: "patches"},
     # XLNet: who sees whom, and whose next token is wanted.
     ("perm_mask", 3): {0: BATCH, 1: SEQUENCE, 2: SEQUENCE},
     ("target_mapping", 3): {0: BATCH, 2: SEQUENCE},

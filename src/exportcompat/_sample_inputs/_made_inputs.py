@@ -141,8 +141,12 @@ def text(model: Any, found: Any) -> dict[str, Any]:
     return {name: value for name, value in made.items() if name in parameters(model)}
 
 
-def pixels(model: Any) -> dict[str, Any]:
+def pixels(model: Any, length: int = 2) -> dict[str, Any]:
     """Return made-up images, float32, as the configuration has their size, and what says how they are laid out.
+
+    Args:
+        model: the model.
+        length: how many times as wide as it is high an image is, where a model takes any.
 
     Raises:
         ExportCompatError: the configuration does not say it.
@@ -155,7 +159,7 @@ def pixels(model: Any) -> dict[str, Any]:
         return _padded_patches(config)
     grid = next((item for item in _GRIDS if item in known), "")
     if grid or (hasattr(config, "temporal_patch_size") and hasattr(config, "spatial_merge_size")):
-        return _patches(model.config, config, name, grid or _GRIDS[0])
+        return _patches(model.config, config, (name, grid or _GRIDS[0]), length)
     shape = _image_shape(config)
     pinpoints = getattr(model.config, "image_grid_pinpoints", None)
     if pinpoints and "image_sizes" in known:
@@ -203,15 +207,15 @@ def _vision_config(config: Any) -> Any:
     return config
 
 
-def _patches(whole: Any, config: Any, name: str, grid: str) -> dict[str, Any]:
+def _patches(whole: Any, config: Any, names: tuple[str, str], length: int) -> dict[str, Any]:
     """Return an image as rows of patches, `(patches, features)`, and its size in patches, as Qwen2-VL takes them."""
-    torch = require("torch", "torch")
+    torch, (name, grid) = require("torch", "torch"), names
     merged = (getattr(item, name, None) for item in (config, whole) for name in ("spatial_merge_size", "merge_size"))
     side = 2 * next((item for item in merged if isinstance(item, int)), 2)
     frames = (getattr(config, item, None) for item in ("temporal_patch_size", "patch_temporal"))
     features = _channels(config) * next((item for item in frames if item), 1) * config.patch_size**2
-    rows = torch.rand(side * 2 * side, features, generator=generator())
-    sizes = [[1, side, 2 * side]] if grid.endswith("thw") else [[side, 2 * side]]
+    rows = torch.rand(side * length * side, features, generator=generator())
+    sizes = [[1, side, length * side]] if grid.endswith("thw") else [[side, length * side]]
     return {name: rows, grid: torch.tensor(sizes)}
 
 
@@ -260,8 +264,8 @@ def sound(model: Any) -> list[dict[str, Any]]:
         # What codes sounds and decodes them takes them with channels, of which it has one.
         is_codec = hasattr(model, "encode") or hasattr(config, "audio_channels")
         lengths, channels = (_RATE, int(0.7 * _RATE)), (1,) if is_codec else ()
-        made = [torch.from_numpy(tones(length, _RATE)).expand(2, *channels, length) for length in lengths]
-        return [{name: item.contiguous()} for item in made]
+        sounds = [torch.from_numpy(tones(length, _RATE)).expand(2, *channels, length) for length in lengths]
+        return [{name: item.contiguous()} for item in sounds]
     bins = next((value for item in _BINS if isinstance(value := getattr(config, item, None), int)), None)
     if bins is None:
         raise ExportCompatError(

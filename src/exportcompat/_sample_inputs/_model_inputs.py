@@ -181,7 +181,8 @@ class InputMaker:
         processor = self._processors.image_processor
         if processor is None:
             self._refuse("--image", self._given.images, "image processor")
-            return [pixels(self._model)]
+            # A vision encoder by itself takes images of any size.
+            return [pixels(self._model, length) for length in ((2, 3) if "grid_thw" in self._names else (2,))]
         found = images(self._given)
         if self._has_text:
             return [dict(processor(images=found[: self._count("images")], return_tensors="pt"))]
