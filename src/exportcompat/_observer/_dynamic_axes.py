@@ -54,6 +54,9 @@ _DECODER_ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("spatial_shapes", 2): {0: "spatial_shapes_0"},
 }
 
+_PATCHES, _GRIDS = ("pixel_values", 2), {"grid_thw", "image_grid_thw", "image_grid_hw"}
+"""Rows of patches of all images, beside which one of these says how many an image has."""
+
 _MEMORIES = "mems"
 """The argument of XLNet and its kin that has states of tokens so far, `(memory, batch, hidden)` for each layer."""
 
@@ -131,6 +134,8 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     if aligned.argument(path) == aligned.cache and rank > 1:
         # A state is in no first call, which hides that its first axis is the batch.
         return {0: BATCH}
+    if (path, rank) == _PATCHES and not _GRIDS.isdisjoint(aligned.paths):
+        return {0: f"{path}_0"}
     if aligned.is_decoder:
         return _DECODER_ROLES.get((path, rank), {})
     # Without a cache there is nothing before the sequence.
