@@ -21,6 +21,7 @@ _COUNTS = (1, 3)
 """Rows of a call, and images where they are not as many."""
 
 _IMAGES = "pixel_values"
+_RANK_OF_PATCHES = 2
 
 _LONG = (TOKENS, "input_values")
 """Inputs of the shape `(batch, length)`."""
@@ -137,8 +138,9 @@ class MadeUpCalls:
 
     @property
     def _images(self) -> str:
-        """The name of the axis that counts images."""
-        return self._observed.axes.get(_IMAGES, {}).get(0, BATCH)
+        """The name of the axis that counts images; rows of two axes are patches, whose number follows from sizes."""
+        has_patches = _IMAGES in self._base and self._base[_IMAGES].dim() == _RANK_OF_PATCHES
+        return BATCH if has_patches else self._observed.axes.get(_IMAGES, {}).get(0, BATCH)
 
     def _beside_images(self) -> set[str]:
         """Return the names of axes that count rows beside those of images, such as of their masks and their sizes.
