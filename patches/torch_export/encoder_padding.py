@@ -46,7 +46,6 @@ def _packs(encoder: Any, src: Any) -> bool:
     return (
         torch.backends.mha.get_fastpath_enabled()
         and getattr(encoder, "use_nested_tensor", False)
-        and getattr(encoder, "mask_check", True)
         and not encoder.layers[0].training
         and src.dim() == _RANK
         and not torch.is_autocast_enabled()
