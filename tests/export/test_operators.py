@@ -151,3 +151,11 @@ def test_an_encoder_that_checks_no_mask_has_zeros_for_padding() -> None:
         pytest.skip("not for this torch")
     for call in calls:
         torch.testing.assert_close(program.module()(*call), model(*call))
+
+
+def test_a_compiled_encoder_with_gradients_is_left_alone() -> None:
+    model, is_padding = Packing().eval(), torch.tensor([[False, False, True], [False, False, False]])
+    x = torch.randn(2, 3, 8)
+    with apply_patches():
+        found = torch.compile(model, backend="aot_eager")(x, is_padding)
+    torch.testing.assert_close(found, model(x, is_padding))
