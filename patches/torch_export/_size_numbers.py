@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
@@ -76,9 +77,17 @@ def _exponential(number: Any) -> Any:
     return math.e**number
 
 
+_FIXED: ContextVar[bool] = ContextVar("logarithms_are_fixed", default=False)
+_SEEN: ContextVar[list[Any] | None] = ContextVar("logarithms_seen", default=None)
+"""What has noted the symbols of a capture that has a logarithm of a size."""
+
+
 def _logarithm(number: Any, base: float = math.e) -> Any:
     import torch
 
+    seen = _SEEN.get()
+    if seen is not None:
+        seen.append(number.node.shape_env)
     # A program may hold no logarithm of a size, but one of a tensor.
     return torch.scalar_tensor(number, dtype=torch.float64).log().item() / math.log(base)
 
@@ -89,13 +98,13 @@ def _root(number: Any) -> Any:
 
 def _of_size(name: str, symbolic: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of `math` that gives sizes to `symbolic`."""
-    numeric = getattr(math, name)
+    numeric, is_logarithm = getattr(math, name), name.startswith("log")
 
     @functools.wraps(numeric)
     def function(number: Any, *args: Any) -> Any:
         import torch
 
-        is_symbolic = isinstance(number, (torch.SymInt, torch.SymFloat))
+        is_symbolic = isinstance(number, (torch.SymInt, torch.SymFloat)) and not (is_logarithm and _FIXED.get())
         return symbolic(torch.sym_float(number), *args) if is_symbolic else numeric(number, *args)
 
     return function
@@ -129,6 +138,32 @@ _BEFORE: dict[str, Any] = {"math": math, **{name: getattr(math, name) for name i
 _LOCK = threading.Lock()
 _USERS: dict[tuple[str, str], int] = {}
 """How many captures need something replaced, by the name of a module and the name in it."""
+
+
+def capture(run: Callable[[], Any]) -> Any:
+    """Return what a capture makes; where a model decides by a logarithm of a size, it is that of the sample.
+
+    A program knows nothing of the logarithm that it computes, so that no branch can be taken by it. Without a scope
+    the size is fixed then, or refused, and that is what the second capture does.
+    """
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    seen: list[Any] = []
+    token = _SEEN.set(seen)
+    try:
+        return run()
+    except GuardOnDataDependentSymNode:
+        if not seen:
+            raise
+    finally:
+        _SEEN.reset(token)
+    for shapes in seen:
+        shapes.pending_fresh_unbacked_symbols.clear()
+    fixed = _FIXED.set(True)
+    try:
+        return run()
+    finally:
+        _FIXED.reset(fixed)
 
 
 @contextmanager

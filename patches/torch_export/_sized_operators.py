@@ -69,12 +69,16 @@ def _lower_count(rows: Any, columns: Any, offset: int) -> Any:
     return (first + last) * steps // 2 + whole * columns
 
 
-def _tril_indices(row: Any, col: Any, offset: int = 0, *, dtype: Any = torch.int64, device: Any = None) -> Any:
+def _tril_indices(
+    row: Any, col: Any, offset: int = 0, *, dtype: Any = torch.int64, device: Any = None, **options: Any
+) -> Any:
     counts = (torch.arange(row, device=device) + (offset + 1)).clamp(min=0).clamp(max=col)
     return _row_by_row(counts, torch.zeros_like(counts), _lower_count(row, col, offset)).to(dtype)
 
 
-def _triu_indices(row: Any, col: Any, offset: int = 0, *, dtype: Any = torch.int64, device: Any = None) -> Any:
+def _triu_indices(
+    row: Any, col: Any, offset: int = 0, *, dtype: Any = torch.int64, device: Any = None, **options: Any
+) -> Any:
     begins = (torch.arange(row, device=device) + offset).clamp(min=0).clamp(max=col)
     return _row_by_row(col - begins, begins, row * col - _lower_count(row, col, offset - 1)).to(dtype)
 

@@ -43,10 +43,12 @@ def _packs(encoder: Any, src: Any) -> bool:
     """Say whether an encoder packs padded batches in eager mode."""
     import torch
 
+    # With gradients eager mode does not; a graph that is exported is one without.
+    is_compiled = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
     return (
         torch.backends.mha.get_fastpath_enabled()
+        and not (is_compiled and torch.is_grad_enabled())
         and getattr(encoder, "use_nested_tensor", False)
-        and getattr(encoder, "mask_check", True)
         and not encoder.layers[0].training
         and src.dim() == _RANK
         and not torch.is_autocast_enabled()

@@ -8,8 +8,8 @@ Cause: `int` of a symbolic size is the size of the sample: Python lets `__int__`
 What is done: while a graph is captured, `int` in the modules of the model's classes, and of the functions that they
 use, gives a symbolic size back as it is, and the whole part of a symbolic fraction; `len` gives the size of the first
 axis of a tensor, `divmod` two operators, and `sqrt`, `exp`, `log`, `log2` and `log10` of `math` what they are of a
-size. A module that looks at `int` as a type (`dtype=int`, `type(x) is
-int`) keeps its own; there the answer is found, and said.
+size. Where a model decides by a logarithm, which a program cannot, it is that of the sample, as without a scope. A
+module that looks at `int` as a type (`dtype=int`, `type(x) is int`) keeps its own; there the answer is found, and said.
 Can go: when torch exports `int` of a size.
 """
 
@@ -23,10 +23,10 @@ def patch_export_to_aten_ir(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that runs a model for its graph, made to keep `int` and `len` of what is dynamic symbolic."""
 
     def _export_to_aten_ir_make_fx(mod: Any, *args: Any, **kwargs: Any) -> Any:
-        from ._size_numbers import keeping_sizes
+        from ._size_numbers import capture, keeping_sizes
 
         with keeping_sizes(mod):
-            return original(mod, *args, **kwargs)
+            return capture(lambda: original(mod, *args, **kwargs))
 
     return _export_to_aten_ir_make_fx
 

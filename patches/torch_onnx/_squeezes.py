@@ -1,5 +1,6 @@
 """A `squeeze` in a captured program, made one of the axes that are 1 in every call."""
 
+import operator
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,8 @@ def correct_squeeze(node: Any) -> None:
     if node.target not in (_aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims):
         return
     value = node.args[0]
+    if _has_false_axes(value):
+        return
     sizes, axes = value.meta["val"].shape, _axes(node)
     # A number has no axes, and torch squeezes its axis 0 all the same. No size that is symbolic is known to be 1.
     ones = [axis for axis in axes if sizes and isinstance(sizes[axis], int) and sizes[axis] == 1]
@@ -34,6 +37,14 @@ def correct_squeeze(node: Any) -> None:
     if not _is_broadcast(node, kept, {axis % len(sizes) for axis in ones}):
         _tell([sizes[axis] for axis in kept], node)
     _write(node, sorted({axis % len(sizes) for axis in ones}))
+
+
+def _has_false_axes(value: Any) -> bool:
+    """Say whether torch has found a wrong shape: what `unbind` makes of a dynamic axis keeps it there."""
+    parts = value.args[0] if value.target is operator.getitem else None
+    if not isinstance(parts, torch.fx.Node) or parts.target is not _aten.unbind.int:
+        return False
+    return bool(value.meta["val"].dim() == parts.args[0].meta["val"].dim())
 
 
 def _write(node: Any, axes: list[int]) -> None:
@@ -70,6 +81,9 @@ def _is_of_any_rank(user: Any, node: Any) -> bool:
     """Say whether an operator does not ask how many axes there are: those of elements, and of the last axes."""
     if _is_by_element(user) or (user.target is _aten.embedding.default and user.args[1] is node):
         return True
+    # An axis before all others, or behind them.
+    if user.target is _aten.unsqueeze.default:
+        return user.args[1] in (0, -1)
     if user.target not in _BY_AXES or len(user.args) < 2:
         return False
     axes = user.args[1] if isinstance(user.args[1], (list, tuple)) else [user.args[1]]

@@ -100,3 +100,62 @@ def test_a_module_is_still_converted_to_a_memory_format() -> None:
     with apply_patches():
         layer = nn.Conv2d(4, 4, 3).to(memory_format=torch.channels_last)
     assert layer.weight.is_contiguous(memory_format=torch.channels_last)
+
+
+class Rows(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Squeezes what gets an axis again, and rows of a dynamic axis, of which torch knows a false shape."""
+
+    def forward(self, x: Any) -> Any:
+        flat = x.sum(2, keepdim=True).squeeze()
+        return flat.unsqueeze(0) + 1, flat.unsqueeze(-1) * 2, torch.stack([row.squeeze() for row in x[None].mT[0, :1]])
+
+
+@pytest.mark.skipif(not hasattr(torch.export.Dim, "DYNAMIC"), reason="this torch has no such dimension")
+def test_a_squeeze_of_all_axes_is_that_of_a_call(tmp_path: Path) -> None:
+    path, axes = tmp_path / "model.onnx", ({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
+    with apply_patches():
+        torch.onnx.export(Rows(), (torch.randn(2, 5, 4),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for shape in ((2, 5, 4), (1, 3, 4), (3, 9, 4)):
+        x = torch.randn(shape)
+        for result, expected in zip(session.run(None, {"x": x.numpy()}), Rows()(x), strict=True):
+            torch.testing.assert_close(torch.from_numpy(result), expected)
+
+
+LENGTHS = ((5, 3), (5,), (5, 1, 2))
+"""Of texts of several batches."""
+
+
+class Packing(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Has an encoder that takes padding to be behind the tokens without a look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, mask_check=False)
+
+    def forward(self, x: Any, is_padding: Any) -> Any:
+        return self.encoder(x, src_key_padding_mask=is_padding)
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.mha, "get_fastpath_enabled"), reason="this torch cannot say it")
+@torch.no_grad()
+def test_an_encoder_that_checks_no_mask_has_zeros_for_padding() -> None:
+    model, axes = Packing().eval(), {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+    calls = [
+        (torch.randn(len(lengths), 5, 8), torch.arange(5) >= torch.tensor(lengths)[:, None]) for lengths in LENGTHS
+    ]
+    with apply_patches() as report:
+        program = torch.export.export(model, calls[0], dynamic_shapes=(axes, axes))
+    if "torch-encoder-padding" not in report.applied:
+        pytest.skip("not for this torch")
+    for call in calls:
+        torch.testing.assert_close(program.module()(*call), model(*call))
+
+
+def test_a_compiled_encoder_with_gradients_is_left_alone() -> None:
+    model, is_padding = Packing().eval(), torch.tensor([[False, False, True], [False, False, False]])
+    x = torch.randn(2, 3, 8)
+    with apply_patches():
+        found = torch.compile(model, backend="aot_eager")(x, is_padding)
+    torch.testing.assert_close(found, model(x, is_padding))
