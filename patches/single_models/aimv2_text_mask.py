@@ -22,8 +22,9 @@ def patch_create_causal_mask(original: Callable[..., Any]) -> Callable[..., Any]
 
     def traced(*args: Any, attention_mask: Any = None, **kwargs: Any) -> Any:
         made = original(*args, attention_mask=attention_mask, **kwargs)
-        is_skipped = made is not None and made.dtype == torch.bool and attention_mask is not None
-        return made | attention_mask.bool().all() if is_skipped else made
+        if made is None or made.dtype != torch.bool:
+            return made
+        return torch.ones_like(made) if attention_mask is None else made | attention_mask.bool().all()
 
     return when_traced(original, traced)
 

@@ -65,7 +65,10 @@ def run_layers(module: Any, batch: PaddedRows, states: Any) -> tuple[PaddedRows,
             y, end = _one_way(module, batch, own, module.all_weights[row], is_backward=row % directions == 1)
             found.append(y)
             last.append(end)
-        batch = PaddedRows(torch.cat(found, 2), batch.lengths)
+        rows = torch.cat(found, 2)
+        if module.training and layer < module.num_layers - 1:
+            rows = torch.dropout(rows, module.dropout, train=True)
+        batch = PaddedRows(rows, batch.lengths)
     ends = [torch.cat(items) for items in zip(*last, strict=True)]
     return batch, tuple(ends) if is_lstm else ends[0]
 

@@ -44,8 +44,14 @@ def _recurrent(
         x, state = _layer(
             activation, x, states[rows.start : rows.stop], [torch.stack(w) for w in zip(*weights, strict=True)]
         )
+        x = _dropped(x, dropout, is_wanted=train and layer < num_layers - 1)
         last.append(state)
     return x.transpose(0, 1) if batch_first else x, torch.cat(last)
+
+
+def _dropped(x: Any, rate: float, *, is_wanted: bool) -> Any:
+    """Return what goes on to the next layer: in training some of it is left out."""
+    return torch.dropout(x, rate, train=True) if is_wanted else x
 
 
 def _layer(activation: str, x: Any, state: Any, weights: Sequence[Any]) -> tuple[Any, Any]:
@@ -106,7 +112,7 @@ def _projected(
             y, *end = _projected_layer(x.flip(0) if is_reversed else x, hidden[row], cells[row], weights, has_biases)
             found.append(y.flip(0) if is_reversed else y)
             last.append(end)
-        x = torch.cat(found, 2)
+        x = _dropped(torch.cat(found, 2), dropout, is_wanted=train and layer < num_layers - 1)
     ends = [torch.stack(rows) for rows in zip(*last, strict=True)]
     return x.transpose(0, 1) if batch_first else x, *ends
 
