@@ -77,6 +77,7 @@ def _write_graph(module: Any, table: ExporterTable, others: Any) -> None:
         if rewrite := _rewriter_of(node, table, others):
             rewrite(module.graph, node)
     _share_sizes(module.graph)
+    _ask_real_numbers(module.graph)
     module.graph.eliminate_dead_code()
     module.recompile()
 
@@ -176,6 +177,17 @@ def _share_sizes(graph: Any) -> None:
             first = known.setdefault(node.meta["val"].node.expr, node)
             if first is not node and node.op == "call_function" and not any(user.op == "output" for user in node.users):
                 node.replace_all_uses_with(first)
+
+
+def _ask_real_numbers(graph: Any) -> None:
+    """Ask for a size of complex numbers by their parts: the exporter has no function for it."""
+    for node in graph.find_nodes(op="call_function", target=_aten.sym_size.int):
+        value, axis = node.args
+        if value.meta["val"].is_complex():
+            with graph.inserting_before(node):
+                parts = graph.call_function(_aten.view_as_real.default, (value,))
+            parts.meta["val"] = torch.view_as_real(value.meta["val"])
+            node.args = (parts, axis % value.meta["val"].dim())
 
 
 def _run(module: Any) -> None:
