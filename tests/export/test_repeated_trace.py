@@ -108,6 +108,14 @@ class Ungraded(Quiet):
         return super().forward(x, mask)
 
 
+class Turned(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """Puts two axes of complex numbers together, by sizes that are theirs."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return the parts of `x`, `(batch, sequence, 6)`, as angles."""
+        return torch.view_as_real(torch.polar(mask.unsqueeze(-1).expand(x.shape).to(x.dtype), x).flatten(-2))
+
+
 class Writing(torch.nn.Module):  # type: ignore[misc,unused-ignore]
     """Changes what it is given."""
 
@@ -117,7 +125,7 @@ class Writing(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         return x * 2
 
 
-KINDS = [Renamed, Changed, Choosing, Quiet, Ungraded, Writing]
+KINDS = [Renamed, Changed, Choosing, Quiet, Ungraded, Writing, Turned]
 
 
 def _inputs(batch: int, sequence: int) -> tuple[torch.Tensor, torch.Tensor]:
