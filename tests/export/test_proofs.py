@@ -20,8 +20,9 @@ SHOWN = {
     ("torch-onnx-repeated-trace", "*"): "tests/export/test_repeated_trace.py",
     ("doge-mask", "*"): "tests/export/test_eager_decoder.py",
     ("git-mask-length", "transformers<5.0"): "tests/export/test_assumptions.py",
+    ("rotary-complex", "transformers>=4.54"): "tests/export/test_complex_numbers.py",
 }
-"""Specs that change no file, by id and range: a test shows what an export costs, eager gives, or is refused."""
+"""Specs that change no file, by id and range: a test shows what an export costs, eager gives, is refused or has."""
 
 
 @pytest.mark.parametrize(("spec", "proof"), PROOFS, ids=[f"{spec.id}-{proof}" for spec, proof in PROOFS])
