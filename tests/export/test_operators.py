@@ -139,7 +139,7 @@ class Packing(nn.Module):  # type: ignore[misc,unused-ignore]
 
 
 @pytest.mark.skipif(not hasattr(torch.backends.mha, "get_fastpath_enabled"), reason="this torch cannot say it")
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
 def test_an_encoder_that_checks_no_mask_has_zeros_for_padding() -> None:
     model, axes = Packing().eval(), {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
     calls = [

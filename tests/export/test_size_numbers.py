@@ -50,7 +50,7 @@ def test_a_model_of_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         torch.testing.assert_close(torch.from_numpy(session.run(None, {"x": x.numpy()})[0]), model(x))
 
 
-class Doubling(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+class Doubling(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
     """Decides by the logarithm of a length in several ways."""
 
     def forward(self, x: Any) -> Any:
@@ -73,7 +73,7 @@ def test_a_model_that_decides_by_a_logarithm_is_captured_as_without_patches() ->
 
 @pytest.mark.skipif(not hasattr(torch.export.Dim, "AUTO"), reason="this torch has no such dimension")
 def test_indices_of_a_triangle_take_all_options() -> None:
-    class Triangles(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    class Triangles(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
         def forward(self, x: Any) -> Any:
             make = (torch.tril_indices, torch.triu_indices)
             return [item(x.shape[1], x.shape[1], 1, layout=torch.strided) for item in make]
