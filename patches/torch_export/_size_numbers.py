@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -77,19 +78,35 @@ def _exponential(number: Any) -> Any:
     return math.e**number
 
 
-_FIXED: ContextVar[bool] = ContextVar("logarithms_are_fixed", default=False)
-_SEEN: ContextVar[list[Any] | None] = ContextVar("logarithms_seen", default=None)
-"""What has noted the symbols of a capture that has a logarithm of a size."""
+@dataclass
+class _Logarithms:
+    """The logarithms of sizes in one capture.
+
+    Attributes:
+        are_fixed: whether each is that of the sample.
+        shapes: what has noted the symbols of the sizes.
+    """
+
+    are_fixed: bool = False
+    shapes: list[Any] = field(default_factory=list)
+
+
+_CURRENT: ContextVar[_Logarithms | None] = ContextVar("logarithms", default=None)
 
 
 def _logarithm(number: Any, base: float = math.e) -> Any:
     import torch
 
-    seen = _SEEN.get()
-    if seen is not None:
-        seen.append(number.node.shape_env)
+    current = _CURRENT.get()
+    if current is not None:
+        current.shapes.append(number.node.shape_env)
     # A program may hold no logarithm of a size, but one of a tensor.
     return torch.scalar_tensor(number, dtype=torch.float64).log().item() / math.log(base)
+
+
+def _are_fixed() -> bool:
+    current = _CURRENT.get()
+    return current is not None and current.are_fixed
 
 
 def _root(number: Any) -> Any:
@@ -104,7 +121,7 @@ def _of_size(name: str, symbolic: Callable[..., Any]) -> Callable[..., Any]:
     def function(number: Any, *args: Any) -> Any:
         import torch
 
-        is_symbolic = isinstance(number, (torch.SymInt, torch.SymFloat)) and not (is_logarithm and _FIXED.get())
+        is_symbolic = isinstance(number, (torch.SymInt, torch.SymFloat)) and not (is_logarithm and _are_fixed())
         return symbolic(torch.sym_float(number), *args) if is_symbolic else numeric(number, *args)
 
     return function
@@ -148,22 +165,23 @@ def capture(run: Callable[[], Any]) -> Any:
     """
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-    seen: list[Any] = []
-    token = _SEEN.set(seen)
+    first = _Logarithms()
     try:
-        return run()
+        return _with_logarithms(first, run)
     except GuardOnDataDependentSymNode:
-        if not seen:
+        if not first.shapes:
             raise
-    finally:
-        _SEEN.reset(token)
-    for shapes in seen:
+    for shapes in first.shapes:
         shapes.pending_fresh_unbacked_symbols.clear()
-    fixed = _FIXED.set(True)
+    return _with_logarithms(_Logarithms(are_fixed=True), run)
+
+
+def _with_logarithms(logarithms: _Logarithms, run: Callable[[], Any]) -> Any:
+    token = _CURRENT.set(logarithms)
     try:
         return run()
     finally:
-        _FIXED.reset(fixed)
+        _CURRENT.reset(token)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ SPECS = (
             *(f"torch.nn.modules.rnn:{name}.forward" for name in ("GRU", "LSTM", "RNN")),
         ),
         replacement=f"{__name__}:patch_packing",
-        requires=("torch>=2.13",),
+        requires=("torch>=2.11",),
         reason="The sizes of packed sequences are data: models with them cannot be captured.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/utils/rnn.py",),
         proofs=("unpacking_gpt",),

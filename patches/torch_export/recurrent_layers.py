@@ -69,7 +69,7 @@ SPECS = (
         id="torch-export-recurrent-layers",
         targets=("torch._decomp.decompositions:_rnn_helper", "torch.export._patches:_rnn_helper"),
         replacement=f"{__name__}:patch_rnn_helper",
-        requires=("torch>=2.13",),
+        requires=("torch>=2.11",),
         reason="The shape of a recurrent layer is found step by step over the sample's length, which is fixed then.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_decomp/decompositions.py",),
         proofs=("recurring_gpt",),

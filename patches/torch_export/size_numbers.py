@@ -36,7 +36,7 @@ SPECS = (
         id="torch-export-size-numbers",
         targets=("torch.export._trace:_export_to_aten_ir_make_fx",),
         replacement=f"{__name__}:patch_export_to_aten_ir",
-        requires=("torch>=2.10",),
+        requires=("torch>=2.6",),
         reason="int(size) is the size of the sample: a graph for one height and width, which nothing says.",
         upstream=(
             "https://github.com/pytorch/pytorch/blob/v2.13.0/torch/__init__.py",

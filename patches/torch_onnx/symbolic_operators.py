@@ -41,6 +41,6 @@ SPECS = variants(
     },
     {
         "torch>=2.6,<2.8": {"requires": ("torch>=2.6,<2.8", "onnxscript>=0.1"), "proofs": ("nllb_moe_decoder",)},
-        "torch>=2.13": {"requires": ("torch>=2.13", "onnxscript>=0.1"), "proofs": ("rounding_gpt",)},
+        "torch>=2.8": {"requires": ("torch>=2.8", "onnxscript>=0.1"), "proofs": ("rounding_gpt",)},
     },
 )

@@ -1,7 +1,7 @@
 """What is seen of a model while it runs: its arguments and their axes, inputs to export it with, calls to compare."""
 
 from ._compared_call import first_line
-from ._dynamic_axes import BATCH, PAST, SEQUENCE, TOTAL
+from ._dynamic_axes import BATCH, GRIDS, PAST, SEQUENCE, TOTAL
 from ._eager_refusal import eager_refusal
 from ._inner_model import as_written, inner_model
 from ._last_keys import mask_makers, masks_of_last_keys
@@ -25,6 +25,7 @@ from ._without_cache import BY_FORWARD, NO_CACHE, OBSERVED, refused, refused_whe
 __all__ = [
     "BATCH",
     "BY_FORWARD",
+    "GRIDS",
     "NO_CACHE",
     "OBSERVED",
     "PAST",

@@ -54,8 +54,10 @@ _DECODER_ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     ("spatial_shapes", 2): {0: "spatial_shapes_0"},
 }
 
-_PATCHES, _GRIDS = ("pixel_values", 2), {"grid_thw", "image_grid_thw", "image_grid_hw"}
-"""Rows of patches of all images, beside which one of these says how many an image has."""
+GRIDS = ("image_grid_thw", "image_grid_hw", "grid_thw")
+"""Arguments that say how many patches an image has; where there is one, images are rows of patches."""
+_PATCHES = ("pixel_values", 2)
+"""Rows of patches of all images, and how many axes they have."""
 
 _MEMORIES = "mems"
 """The argument of XLNet and its kin that has states of tokens so far, `(memory, batch, hidden)` for each layer."""
@@ -134,13 +136,18 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
     if aligned.argument(path) == aligned.cache and rank > 1:
         # A state is in no first call, which hides that its first axis is the batch.
         return {0: BATCH}
-    if (path, rank) == _PATCHES and not _GRIDS.isdisjoint(aligned.paths):
+    if are_patches(path, aligned.donors[path]) and not set(GRIDS).isdisjoint(aligned.paths):
         return {0: f"{path}_0"}
     if aligned.is_decoder:
         return _DECODER_ROLES.get((path, rank), {})
     # Without a cache there is nothing before the sequence.
     alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
     return {axis: alone.get(role, role) for axis, role in _ROLES.get((path, rank), {}).items()}
+
+
+def are_patches(path: str, tensor: Any) -> bool:
+    """Say whether a tensor by this path has rows of patches in the place of images."""
+    return (path, tensor.dim()) == _PATCHES
 
 
 def _past_role(aligned: Aligned, path: str) -> str:

@@ -12,7 +12,7 @@ from exportcompat._verification import Discrepancy, Program, matched, placed
 from . import _export_sample
 from ._bounds import Condition, sizes_around
 from ._compared_call import Observed, compared_row, first_line, input_paths, may_lack_results
-from ._dynamic_axes import BATCH, Axes
+from ._dynamic_axes import BATCH, Axes, are_patches
 from ._embedded_tokens import TOKENS, embeddings_of
 from ._record import Part, Record, take_result
 from ._text_only_decoder import placeholders
@@ -21,7 +21,6 @@ _COUNTS = (1, 3)
 """Rows of a call, and images where they are not as many."""
 
 _IMAGES = "pixel_values"
-_RANK_OF_PATCHES = 2
 
 _LONG = (TOKENS, "input_values")
 """Inputs of the shape `(batch, length)`."""
@@ -139,7 +138,7 @@ class MadeUpCalls:
     @property
     def _images(self) -> str:
         """The name of the axis that counts images; rows of two axes are patches, whose number follows from sizes."""
-        has_patches = _IMAGES in self._base and self._base[_IMAGES].dim() == _RANK_OF_PATCHES
+        has_patches = _IMAGES in self._base and are_patches(_IMAGES, self._base[_IMAGES])
         return BATCH if has_patches else self._observed.axes.get(_IMAGES, {}).get(0, BATCH)
 
     def _beside_images(self) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from exportcompat._extras import require
+from exportcompat._observer import GRIDS
 from exportcompat.registry import ExportCompatError
 
 from ._media import tones
@@ -25,8 +26,6 @@ _SPECIAL = re.compile(r"\w+_token_(id|index)")
 _FRAMES = ("num_frames", "frames_per_clip")
 """What configurations call the images of a video."""
 _RATE = 16_000
-_GRIDS = ("image_grid_thw", "image_grid_hw", "grid_thw")
-"""Arguments that say how many patches an image has; where there is one, images are rows of patches."""
 _SIDES = (4, 6)
 """Patches of the sides of an image where a model takes any: even, because models take two by two together."""
 
@@ -48,7 +47,7 @@ def image_argument(model: Any) -> str:
 
     A vision tower by itself has its patches by another name.
     """
-    return takes(model, (*_IMAGES, "hidden_states") if _GRIDS[-1] in parameters(model) else _IMAGES)
+    return takes(model, (*_IMAGES, "hidden_states") if GRIDS[-1] in parameters(model) else _IMAGES)
 
 
 def sound_argument(model: Any) -> str:
@@ -157,9 +156,9 @@ def pixels(model: Any, length: int = 2) -> dict[str, Any]:
         return {name: _numbered_patches(config)}
     if "spatial_shapes" in known:
         return _padded_patches(config)
-    grid = next((item for item in _GRIDS if item in known), "")
+    grid = next((item for item in GRIDS if item in known), "")
     if grid or (hasattr(config, "temporal_patch_size") and hasattr(config, "spatial_merge_size")):
-        return _patches(model.config, config, (name, grid or _GRIDS[0]), length)
+        return _patches(model.config, config, (name, grid or GRIDS[0]), length)
     shape = _image_shape(config)
     pinpoints = getattr(model.config, "image_grid_pinpoints", None)
     if pinpoints and "image_sizes" in known:
