@@ -40,3 +40,12 @@ def make_beit() -> Forward:
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     config = BeitConfig(image_size=32, patch_size=8, use_relative_position_bias=True, **sizes)
     return PatchedImages(randomized(BeitModel(config)))
+
+
+def make_dinov2_with_registers() -> Forward:
+    """Build DINOv2 with registers, which resizes what it has learnt of places with `antialias`."""
+    from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = Dinov2WithRegistersConfig(image_size=64, patch_size=8, **sizes)
+    return PatchedImages(randomized(Dinov2WithRegistersModel(config)))

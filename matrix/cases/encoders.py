@@ -194,6 +194,12 @@ CASES = (
         has_model("beit"),
     ),
     forward_case(
+        "dinov2_with_registers",
+        "DINOv2 with registers, images of several sizes",
+        call("_resized_encoder_models:make_dinov2_with_registers"),
+        has_model("dinov2_with_registers"),
+    ),
+    forward_case(
         "beit_called",
         "BEiT, relative positions, called before it is exported",
         call("_beit_called_model:make_beit_called"),

@@ -26,6 +26,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         aten.max.dim: _of_truths(aten.max.dim),
         aten.min.dim: _of_truths(aten.min.dim),
         aten.pow.Tensor_Scalar: _power,
+        aten.pow.Scalar: _power_of_a_number,
     }
 
 
@@ -72,3 +73,10 @@ def _power(x: Any, exponent: Any) -> Any:
     if x.dtype != torch.bool:
         return NotImplemented
     return torch.pow(x.to(torch.int64 if isinstance(exponent, int) else torch.get_default_dtype()), exponent)
+
+
+def _power_of_a_number(base: Any, exponent: Any) -> Any:
+    """Return a power of a fraction with whole exponents, which is no whole number."""
+    if not isinstance(base, float) or exponent.is_floating_point() or exponent.is_complex():
+        return NotImplemented
+    return torch.pow(base, exponent.to(torch.get_default_dtype()))
