@@ -46,6 +46,11 @@ class TestEntries:
         keys = [(entry.model_type, entry.architecture) for entry in entries()]
         assert len(set(keys)) == len(keys) > 500
 
+    def test_two_classes_of_a_type_for_a_task_have_names_of_their_own(self) -> None:
+        found = {entry.name: entry.architecture for entry in entries()}
+        assert len(found) == len(entries())
+        assert found["feature-extraction/beit"] == "BeitModel" and found["AutoBackbone/beit"] == "BeitBackbone"
+
     def test_decoders_of_texts_come_first_and_base_models_last(self) -> None:
         tasks = [entry.task for entry in entries()]
         assert tasks[0] == "text-generation-with-past" and tasks[-1] == "pretraining"
