@@ -241,7 +241,8 @@ def _generate(model: Any, call: dict[str, Any], *, use_cache: bool = True) -> No
     # transformers would stop at the end-of-text token, sample, or do without a cache, if the configuration says so.
     settings = {"min_new_tokens": _STEPS, "do_sample": False, "use_cache": use_cache}
     fixed = settings if hasattr(model, "generation_config") else {}
-    model.generate(**_with_long_tokens(call), max_new_tokens=_STEPS, **fixed)
+    # A call of `forward` may say the same by the same names.
+    model.generate(**{**_with_long_tokens(call), "max_new_tokens": _STEPS, **fixed})
 
 
 def _with_long_tokens(call: Mapping[str, Any]) -> dict[str, Any]:
