@@ -46,8 +46,10 @@ def takes(model: Any, names: tuple[str, ...]) -> str:
 def image_argument(model: Any) -> str:
     """Return the argument for images; empty if the model takes none.
 
-    A vision tower by itself has its patches by another name.
+    A vision tower by itself has its patches by another name. What could have one, and is configured without, takes none.
     """
+    if getattr(model.config, "vision_config", model) is None:
+        return ""
     return takes(model, (*_IMAGES, "hidden_states") if _GRIDS[-1] in parameters(model) else _IMAGES)
 
 
