@@ -42,9 +42,7 @@ def _tensor(model: Any, form: Mapping[str, Any]) -> Any:
     if kind == "floats":
         return torch.rand(shape, generator=generator)
     found = torch.randint(3, _TOKENS, shape, generator=generator)
-    length = found.shape[-1]
-    for name, place in (("first", slice), ("last", lambda count: slice(length - count, length))):
-        if name in form:
-            field, count = form[name]
-            found[:, place(count)] = attrgetter(field)(model.config)
+    for name in {"first", "last"} & form.keys():
+        field, count = form[name]
+        found[:, slice(count) if name == "first" else slice(-count, None)] = attrgetter(field)(model.config)
     return found

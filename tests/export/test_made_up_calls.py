@@ -237,7 +237,8 @@ def test_a_mask_of_steps_is_as_long_as_these() -> None:
     mask = torch.ones(2, 8, dtype=torch.int64)
     observer = observe(Steps(), {"input_ids": tokens, "attention_mask": mask}, generate=False)
     observer.infer_dynamic_shapes(set_batch_dimension_for=True)
-    assert observer.axes() == dict.fromkeys(("input_ids", "attention_mask"), {0: "batch", 1: "sequence"})
+    axes = {0: "batch", 1: "sequence"}
+    assert observer.axes() == {"input_ids": axes, "attention_mask": axes}
 
 
 def test_images_are_no_more_than_their_places_in_the_texts(tmp_path: Path) -> None:

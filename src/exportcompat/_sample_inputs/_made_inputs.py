@@ -46,7 +46,7 @@ def takes(model: Any, names: tuple[str, ...]) -> str:
 def image_argument(model: Any) -> str:
     """Return the argument for images; empty if the model takes none.
 
-    A vision tower by itself has its patches by another name. What could have one, and is configured without, takes none.
+    A vision tower by itself has its patches by another name. A model that is configured without one takes none.
     """
     if getattr(model.config, "vision_config", model) is None:
         return ""
