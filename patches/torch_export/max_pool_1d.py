@@ -48,7 +48,7 @@ SPECS = (
         id="torch-export-max-pool-1d",
         targets=("torch.nn.functional:max_pool1d",),
         replacement=f"{__name__}:patch_max_pool1d",
-        requires=("torch>=2.6",),
+        requires=("torch>=2.13",),
         reason="torch's max_pool1d reads sizes as numbers: a graph for sequences of the sample's length.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/MaxPooling.cpp",),
         proofs=("canine",),

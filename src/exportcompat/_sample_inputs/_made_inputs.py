@@ -54,8 +54,8 @@ def image_argument(model: Any) -> str:
 
 
 def sound_argument(model: Any) -> str:
-    """Return the argument for sounds; empty if the model takes none."""
-    return takes(model, _SOUNDS)
+    """Return the argument for sounds; empty if the model takes none, or is configured without what hears them."""
+    return "" if getattr(model.config, "audio_config", model) is None else takes(model, _SOUNDS)
 
 
 def generator() -> Any:
