@@ -13,6 +13,8 @@ import pytest
 pytest.importorskip("transformers", reason="the zoo is what transformers has")
 torch = pytest.importorskip("torch", reason="models are built")
 
+from exportcompat import apply_patches
+from exportcompat._observer import observe
 from exportcompat._sample_inputs import Task
 from exportcompat.matrix.zoo import Entry, entries, run_zoo, write_page
 from exportcompat.matrix.zoo._build import Built, NotBuiltError, build
@@ -45,6 +47,11 @@ class TestEntries:
     def test_a_class_of_models_is_there_once(self) -> None:
         keys = [(entry.model_type, entry.architecture) for entry in entries()]
         assert len(set(keys)) == len(keys) > 500
+
+    def test_two_classes_of_a_type_for_a_task_have_names_of_their_own(self) -> None:
+        found = {entry.name: entry.architecture for entry in entries()}
+        assert len(found) == len(entries())
+        assert found["feature-extraction/beit"] == "BeitModel" and found["AutoBackbone/beit"] == "BeitBackbone"
 
     def test_decoders_of_texts_come_first_and_base_models_last(self) -> None:
         tasks = [entry.task for entry in entries()]
@@ -156,6 +163,17 @@ def test_a_built_model_runs_on_its_inputs() -> None:
 def test_models_get_images_and_sounds_in_their_form(name: str, argument: str, shape: tuple[int, ...]) -> None:
     built = build(next(entry for entry in entries() if entry.name == name))
     assert tuple(built.calls[0][argument].shape) == shape
+
+
+def test_a_prompt_of_a_sound_has_no_latents_and_each_of_its_tokens_has_zeros() -> None:
+    """A call of `forward` says that there is no cache; `generate` is asked for one all the same."""
+    built = build(next(entry for entry in entries() if entry.name == "text-to-audio/pocket_tts"))
+    assert (built.calls[0]["input_ids"][:, -1] == built.model.config.audio_bos_token_id).all()
+    with apply_patches():
+        observer = observe(built.model, built.calls)
+        shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    assert shapes["audio_latents"] == {0: "batch", 1: "sequence"}
+    assert tuple(observer.infer_arguments(0)["audio_latents"].shape) == (2, 8, 32)
 
 
 def test_who_gives_the_tokens_of_a_decoder_does_not_generate() -> None:

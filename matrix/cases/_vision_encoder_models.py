@@ -23,6 +23,13 @@ class Windows(ImageEncoder):
         return {"pixel_values": torch.randn(batch, 3, *size, generator=generator())}
 
 
+class SquareWindows(Windows):
+    """Any number of images of one size, whose sizes are results beside the maps of features."""
+
+    shapes = ((1, 64, 64), (3, 64, 64))
+    axes: Mapping[str, Any] = {"pixel_values": {0: "images"}}
+
+
 class Detector(Windows):
     """Finds objects in images whose sides are multiples of 32."""
 
@@ -53,6 +60,14 @@ def make_swinv2() -> Forward:
     from transformers import Swinv2Config, Swinv2Model
 
     return Windows(_random(Swinv2Model(Swinv2Config(**_SWIN))))
+
+
+def make_maskformer_swin() -> Forward:
+    """Build MaskFormer's Swin."""
+    from transformers import MaskFormerSwinConfig
+    from transformers.models.maskformer.modeling_maskformer_swin import MaskFormerSwinModel
+
+    return SquareWindows(_random(MaskFormerSwinModel(MaskFormerSwinConfig(**_SWIN))))
 
 
 def make_donut() -> Forward:

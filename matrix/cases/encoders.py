@@ -120,6 +120,9 @@ CASES = (
         call("_qwen3_asr_model:make_qwen3_asr_encoder"),
         has_model("qwen3_asr"),
     ),
+    forward_case(
+        "canine", "CANINE, texts within and beyond a chunk", call("_canine_model:make_canine"), has_model("canine")
+    ),
     forward_case("sew", "SEW, odd and even lengths", call(f"{_SOUNDS}:make_sew"), has_model("sew")),
     forward_case("sew_d", "SEW-D, odd and even lengths", call(f"{_SOUNDS}:make_sew_d"), has_model("sew_d")),
     *(
@@ -154,6 +157,12 @@ CASES = (
             ("focalnet", "FocalNet"),
             ("rt_detr", "RT-DETR"),
         )
+    ),
+    forward_case(
+        "maskformer_swin",
+        "MaskFormer's Swin, whose results have numbers",
+        call(f"{_IMAGES}:make_maskformer_swin"),
+        has_model("maskformer"),
     ),
     *(
         forward_case(name, f"{title}, segments of images", call(f"_eomt_models:make_{name}"), has_model(name))

@@ -27,7 +27,10 @@ def beside(model: Any, entry: Entry) -> dict[str, Any]:
 
 
 def _tensor(model: Any, form: Mapping[str, Any]) -> Any:
-    """Return a tensor: its values, or those of a shape; `first` is a field with a token, and how many begin with it."""
+    """Return a tensor: its values, or those of a shape.
+
+    `first` is a field with a token and how many begin with it, and `last` one with how many end with it.
+    """
     torch = require("torch", "torch")
     if "values" in form:
         return torch.tensor(form["values"])
@@ -39,7 +42,7 @@ def _tensor(model: Any, form: Mapping[str, Any]) -> Any:
     if kind == "floats":
         return torch.rand(shape, generator=generator)
     found = torch.randint(3, _TOKENS, shape, generator=generator)
-    field, count = form.get("first", ("", 0))
-    if count:
-        found[:, :count] = attrgetter(field)(model.config)
+    for name in {"first", "last"} & form.keys():
+        field, count = form[name]
+        found[:, slice(count) if name == "first" else slice(-count, None)] = attrgetter(field)(model.config)
     return found

@@ -1,7 +1,7 @@
 """Which models there are: every type that an auto class of the installed transformers lists, by task."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from exportcompat._extras import require
@@ -52,17 +52,25 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """Return every model type of every auto class, a class of models once, in the order in which they are run."""
+    """Return every model type of every auto class, a class of models once, in the order in which they are run.
+
+    Where a type has two classes for a task, the second is under the name of its auto class.
+    """
     transformers = require("transformers", "transformers")
     found: dict[str, Entry] = {}
     for entry in sorted(_all(transformers), key=_place):
         found.setdefault(f"{entry.model_type}/{entry.architecture}", entry)
-    return list(found.values())
+    named: dict[str, Entry] = {}
+    for entry in found.values():
+        own = replace(entry, task=entry.auto) if entry.name in named else entry
+        named[own.name] = own
+    return list(named.values())
 
 
-def _place(entry: Entry) -> tuple[int, str, str]:
+def _place(entry: Entry) -> tuple[int, str, str, int]:
     rank = _FIRST.index(entry.task) if entry.task in _FIRST else len(_FIRST) + (entry.task in _LAST)
-    return rank, entry.task, entry.model_type
+    autos = TASKS.get(entry.task, (entry.auto,))
+    return rank, entry.task, entry.model_type, autos.index(entry.auto)
 
 
 def _all(transformers: Any) -> Iterator[Entry]:

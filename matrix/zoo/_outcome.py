@@ -23,7 +23,7 @@ NOT_BUILT, NOT_RUN, SMALL = "not built", "upstream cannot run", "too small to te
 OUTCOMES = (RIGHT, WRONG, REFUSED, FAILS, SMALL, NOT_RUN, NOT_BUILT)
 
 _SMALL = "too small to tell"
-_STEPS = 4
+_GENERATION = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "use_cache": True}
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _ADVICE = re.compile(
     r"\(Refer to the full stack trace|The error above occurred when calling|For more information, run with TORCH_LOGS"
@@ -104,7 +104,7 @@ def _generation_error(built: Built) -> str:
     try:
         with torch.no_grad():
             for call in built.calls:
-                model.generate(**call, max_new_tokens=_STEPS, min_new_tokens=_STEPS, do_sample=False, use_cache=True)
+                model.generate(**{**call, **_GENERATION})
     except Exception as error:
         # Any class: it is upstream's own.
         return _told("generate", error)

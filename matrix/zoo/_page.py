@@ -27,8 +27,9 @@ Every model type that the auto classes of transformers list is built tiny from i
 the exceptions in `matrix/zoo/rules.toml`, with random weights. It is exported by the one call of a user,
 `export(model, inputs, folder)`, and compared with eager by the comparison that every export has: at shapes that the
 export did not see, and for a decoder over whole conversations, each element within 1e-3. Each type has a process of its
-own. A class of models that several auto classes list is run once, for the first task. The tables have what was run: of
-other tasks, such as classification of texts and bare models, some types alone; `nox -s zoo -- --list` says the rest.
+own. A class of models that several auto classes list is run once, for the first task; where a type has two classes for
+one task, the second is under the name of its auto class. The tables have what was run: of other tasks, such as
+classification of texts and bare models, some types alone; `nox -s zoo -- --list` says the rest.
 
 ```sh
 nox -s zoo                                        # what has no result yet, of a new release too

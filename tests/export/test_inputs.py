@@ -15,7 +15,7 @@ from exportcompat._observer import InputObserver
 from exportcompat._observer._embedded_tokens import embedded, embeddings_of
 from exportcompat._observer._record import Part, Record
 from exportcompat._sample_inputs import Given, InputMaker, Processors, Task, completed
-from exportcompat._sample_inputs._made_inputs import sound
+from exportcompat._sample_inputs._made_inputs import image_argument, sound, sound_argument
 
 
 def test_floats_are_cast_and_integers_are_not() -> None:
@@ -135,6 +135,16 @@ def test_a_series_has_the_channels_of_the_configuration(fields: dict[str, Any], 
 
 def of_windows(input_features: Any, is_longer: Any = None) -> None:
     """Take sounds in parts."""
+
+
+@pytest.mark.parametrize("fields", [{}, {"vision_config": None, "audio_config": None}])
+def test_a_model_that_is_configured_without_encoders_takes_no_image_and_no_sound(fields: dict[str, Any]) -> None:
+    def forward(input_ids: Any, pixel_values: Any = None, input_features: Any = None) -> None:
+        pass
+
+    model = SimpleNamespace(forward=forward, config=SimpleNamespace(**fields))
+    assert image_argument(model) == ("" if fields else "pixel_values")
+    assert sound_argument(model) == ("" if fields else "input_features")
 
 
 def test_sounds_that_may_be_longer_come_in_parts() -> None:

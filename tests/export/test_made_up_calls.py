@@ -226,6 +226,21 @@ def test_choices_vary_in_their_number_and_length() -> None:
     }
 
 
+def test_a_mask_of_steps_is_as_long_as_these() -> None:
+    """A step of a sound has several tokens, and one place in the mask."""
+
+    class Steps(Module):
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            return input_ids.sum(2) * attention_mask
+
+    tokens = torch.arange(48).reshape(2, 8, 3)
+    mask = torch.ones(2, 8, dtype=torch.int64)
+    observer = observe(Steps(), {"input_ids": tokens, "attention_mask": mask}, generate=False)
+    observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    axes = {0: "batch", 1: "sequence"}
+    assert observer.axes() == {"input_ids": axes, "attention_mask": axes}
+
+
 def test_images_are_no_more_than_their_places_in_the_texts(tmp_path: Path) -> None:
     """Another number of images in the same text is no call: the text says how many there are."""
 

@@ -50,6 +50,8 @@ _DECODER_ROLES: Mapping[tuple[str, int], Mapping[int, str]] = {
     **_ROLES,
     # Several tokens for each step of a sound; without a cache the second of three axes is a choice.
     ("input_ids", 3): {0: BATCH, 1: SEQUENCE},
+    # Pocket TTS: a state of sound in the place of each token that stands for one; a prompt has none of these.
+    ("audio_latents", 3): {0: BATCH, 1: SEQUENCE},
     # `generate` goes on passing them where there are no images any more; a vision encoder itself has some in each row.
     ("spatial_shapes", 2): {0: "spatial_shapes_0"},
 }

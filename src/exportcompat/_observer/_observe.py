@@ -241,7 +241,8 @@ def _generate(model: Any, call: dict[str, Any], *, use_cache: bool = True) -> No
     # transformers would stop at the end-of-text token, sample, or do without a cache, if the configuration says so.
     settings = {"min_new_tokens": _STEPS, "do_sample": False, "use_cache": use_cache}
     fixed = settings if hasattr(model, "generation_config") else {}
-    model.generate(**_with_long_tokens(call), max_new_tokens=_STEPS, **fixed)
+    # A call of `forward` may say the same by the same names.
+    model.generate(**{**_with_long_tokens(call), "max_new_tokens": _STEPS, **fixed})
 
 
 def _with_long_tokens(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,7 +314,14 @@ def _has_length(call: Mapping[str, Any], value: Any) -> bool:
     # The features of a sound, `(batch, frames, bins)`, have the length of their mask; those of Whisper have another.
     names += ["attention_mask"] if "input_features" in call else []
     known = [name for name in names if call.get(name) is not None]
-    return any(_is_long(name, call[name]) and _begins_like(value, call[name]) for name in known)
+    is_long = any(_is_long(name, call[name]) and _begins_like(value, call[name]) for name in known)
+    return is_long or (value is call.get("attention_mask") and _masks_steps(call))
+
+
+def _masks_steps(call: Mapping[str, Any]) -> bool:
+    """Say whether a mask is of steps with several tokens each, `(batch, steps, tokens)`, as a sound has them."""
+    tokens, mask = call.get("input_ids"), call.get("attention_mask")
+    return mask is not None and tokens is not None and tokens.dim() == 3 and tokens.shape[:2] == mask.shape
 
 
 def _is_long(name: str, value: Any) -> bool:

@@ -45,14 +45,16 @@ def takes(model: Any, names: tuple[str, ...]) -> str:
 def image_argument(model: Any) -> str:
     """Return the argument for images; empty if the model takes none.
 
-    A vision tower by itself has its patches by another name.
+    A vision tower by itself has its patches by another name. A model that is configured without one takes none.
     """
+    if getattr(model.config, "vision_config", model) is None:
+        return ""
     return takes(model, (*_IMAGES, "hidden_states") if GRIDS[-1] in parameters(model) else _IMAGES)
 
 
 def sound_argument(model: Any) -> str:
-    """Return the argument for sounds; empty if the model takes none."""
-    return takes(model, _SOUNDS)
+    """Return the argument for sounds; empty if the model takes none, or is configured without what hears them."""
+    return "" if getattr(model.config, "audio_config", model) is None else takes(model, _SOUNDS)
 
 
 def generator() -> Any:
