@@ -37,6 +37,19 @@ def make_encoder(model_type: str) -> Sounds:
     return (Coded if model_type == "wavtokenizer_encoder" else Sounds)(made)
 
 
+class Restored(Sounds):
+    """A codec that takes a sound to codes, and these to a sound of the same length."""
+
+    outputs = ("audio_codes", "audio_values")
+
+
+def make_mimi() -> Restored:
+    """Build Mimi as a whole: older releases have no class of its encoder alone."""
+    from exportcompat.matrix.zoo import build_type
+
+    return Restored(build_type("feature-extraction", "mimi"))
+
+
 class Spoken(TextEncoder):
     """FastSpeech2; a shape is `(batch, sequence)`; padding is on the right, and lasts no moment."""
 
