@@ -16,7 +16,7 @@ class Sounds(Forward):
     traced: tuple[int, int] = (2, 6000)
     shapes: Sequence[tuple[int, int]] = ((1, 6000), (3, 7001), (2, 3840), (1, 9999))
     axes: Mapping[str, Any] = {"input_values": {0: "batch", 2: "samples"}}
-    outputs = ("latents",)
+    outputs: tuple[str, ...] = ("latents",)
 
     def inputs(self, shape: tuple[int, int]) -> dict[str, Any]:
         batch, samples = shape
