@@ -113,7 +113,8 @@ SPECS = (
             **_SHARED,
         },
         {
-            "transformers>=4.52,<5.13": {"replacement": _WITH_MINIMUM, **_alone("forward")},
+            "transformers>=4.52,<5": {"replacement": _WITH_MINIMUM, **_alone("forward")},
+            "transformers>=5.4,<5.13": {"replacement": _WITH_MINIMUM, **_alone("forward")},
             "transformers>=5.13,<5.15": _alone("forward"),
             "transformers>=5.15": {},
         },
@@ -126,6 +127,10 @@ SPECS = (
             "reason": "TimesFM pads the series of a batch one by one, by an `if` on the length of each.",
             **_SHARED,
         },
-        {"transformers>=4.52,<5.15": _alone("_preprocess"), "transformers>=5.15": {}},
+        {
+            "transformers>=4.52,<5": _alone("_preprocess"),
+            "transformers>=5.4,<5.15": _alone("_preprocess"),
+            "transformers>=5.15": {},
+        },
     ),
 )
