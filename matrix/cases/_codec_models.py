@@ -16,7 +16,7 @@ class Sounds(Forward):
     traced: tuple[int, int] = (2, 6000)
     shapes: Sequence[tuple[int, int]] = ((1, 6000), (3, 7001), (2, 3840), (1, 9999))
     axes: Mapping[str, Any] = {"input_values": {0: "batch", 2: "samples"}}
-    outputs = ("latents",)
+    outputs: tuple[str, ...] = ("latents",)
 
     def inputs(self, shape: tuple[int, int]) -> dict[str, Any]:
         batch, samples = shape
@@ -35,6 +35,19 @@ def make_encoder(model_type: str) -> Sounds:
 
     made = build_type("feature-extraction", model_type)
     return (Coded if model_type == "wavtokenizer_encoder" else Sounds)(made)
+
+
+class Restored(Sounds):
+    """A codec that takes a sound to codes, and these to a sound of the same length."""
+
+    outputs = ("audio_codes", "audio_values")
+
+
+def make_mimi() -> Restored:
+    """Build Mimi as a whole: older releases have no class of its encoder alone."""
+    from exportcompat.matrix.zoo import build_type
+
+    return Restored(build_type("feature-extraction", "mimi"))
 
 
 class Spoken(TextEncoder):

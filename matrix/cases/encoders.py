@@ -108,6 +108,7 @@ CASES = (
             ("wavtokenizer_encoder", "WavTokenizer", "wavtokenizer_encoder", "WavTokenizerEncoderModel"),
         )
     ),
+    forward_case("mimi", "Mimi, sounds of any length", call("_codec_models:make_mimi"), has_model("mimi")),
     forward_case(
         "fastspeech2_conformer",
         "FastSpeech2, texts of several lengths",

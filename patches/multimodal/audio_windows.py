@@ -90,5 +90,5 @@ SPECS = variants(
         "proofs": ("qwen3_asr_encoder",),
         "kind": "wrap",
     },
-    {"transformers>=5.24": {}},
+    {"transformers>=5.15": {}},
 )

@@ -37,7 +37,7 @@ SPECS = (
         id="paddleocr-projector",
         targets=("transformers.models.paddleocr_vl.modeling_paddleocr_vl:PaddleOCRProjector.forward",),
         replacement=f"{__name__}:patch_projector_forward",
-        requires=("transformers>=5.24", "torch>=2.6"),
+        requires=("transformers>=5.15", "torch>=2.6"),
         reason="The patches of each image are merged by sizes that are data: no graph.",
         upstream=(source("models/paddleocr_vl/modeling_paddleocr_vl.py", "v5.24.0"),),
         proofs=("paddleocr_vl",),

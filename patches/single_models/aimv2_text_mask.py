@@ -39,5 +39,5 @@ SPECS = variants(
         "proofs": ("aimv2",),
         "kind": "wrap",
     },
-    {"transformers>=5.24": {}},
+    {"transformers>=4.57,<5": {}, "transformers>=5.24": {}},
 )

@@ -57,18 +57,21 @@ _FILES = {
     "pocket_tts_audio_tokenizer": "PocketTTSAudioTokenizer",
     "wavtokenizer": "WavTokenizer",
 }
+_TARGETS = tuple(f"transformers.models.{file}.modeling_{file}:{kind}Conv1d.forward" for file, kind in _FILES.items())
+_UPSTREAM = tuple(source(f"models/{file}/modeling_{file}.py", "v5.24.0") for file in _FILES)
 
 SPECS = variants(
     {
         "id": "codec-padding",
-        "targets": tuple(
-            f"transformers.models.{file}.modeling_{file}:{kind}Conv1d.forward" for file, kind in _FILES.items()
-        ),
+        "targets": _TARGETS,
         "replacement": f"{__name__}:patch_convolution_forward",
         "reason": "Convolutions of audio codecs compute their padding of tensors, and pad by numbers: no graph.",
-        "upstream": tuple(source(f"models/{file}/modeling_{file}.py", "v5.24.0") for file in _FILES),
+        "upstream": _UPSTREAM,
         "proofs": ("mimi_encoder", "pocket_tts_encoder", "wavtokenizer_encoder"),
         "kind": "wrap",
     },
-    {"transformers>=5.24": {}},
+    {
+        "transformers>=4.53,<5.24": {"targets": _TARGETS[:1], "upstream": _UPSTREAM[:1], "proofs": ("mimi",)},
+        "transformers>=5.24": {},
+    },
 )

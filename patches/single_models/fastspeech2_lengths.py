@@ -57,5 +57,5 @@ SPECS = variants(
         "proofs": ("fastspeech2_conformer",),
         "kind": "wrap",
     },
-    {"transformers>=5.24": {}},
+    {"transformers>=4.44": {}},
 )

@@ -1,9 +1,11 @@
 """TimesFM takes the series of a batch one by one.
 
 Symptom: an export that fails because torch inferred a static size for the batch of `past_values`.
-Cause: `[series[-context:] for series in past_values]` in `forward`, and a loop in `_preprocess` that pads each.
+Cause: `[series[-context:] for series in past_values]` in `forward`, and a loop in `_preprocess` that pads each. Before
+5.13 `forward` asks too whether the least of all values is negative, of a tensor, before it asks whether that matters.
 What is done: while it is traced, `forward` gets one series whose moments are those of all texts of the batch, a list of
-`(length, batch)`, and `_preprocess` pads that in front by a length that is computed, and gives `(batch, context)`.
+`(length, batch)`, and `_preprocess` pads that in front by a length that is computed, and gives `(batch, context)`. The
+least value is a number where nothing comes of it.
 Can go: when upstream pads a batch together.
 """
 
@@ -28,13 +30,39 @@ def patch_forward(original: Callable[..., Any]) -> Callable[..., Any]:
     return when_traced(original, traced)
 
 
+def patch_forward_with_minimum(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Give `forward` a batch as one series, and a number for the least value, if it does not cut negative ones."""
+    import torch
+
+    from exportcompat.patches.toolkit.function_modes import Override
+
+    signature, patched = inspect.signature(original), patch_forward(original)
+
+    def minimum(func: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
+        # Of one number for each series; others are asked for along an axis.
+        is_least = values.dim() == 1 and not args and not kwargs
+        return float("-inf") if is_least else func(values, *args, **kwargs)
+
+    def traced(self: Any, past_values: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, past_values, *args, **kwargs).arguments
+        if given.get("truncate_negative") or isinstance(past_values, (list, tuple)):
+            return patched(self, past_values, *args, **kwargs)
+        with Override({torch.min: minimum}):
+            return patched(self, past_values, *args, **kwargs)
+
+    return when_traced(original, traced)
+
+
 def patch_preprocess(original: Callable[..., Any]) -> Callable[..., Any]:
     """Pad the moments of a batch, `(length, batch)`, in front."""
+    signature = inspect.signature(original)
 
-    def preprocess(self: Any, inputs: Any, freq: Any = None, context_len: int | None = None) -> Any:
+    def preprocess(self: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if inputs[0].dim() != 2:
-            return original(self, inputs, freq, context_len)
-        return _padded(inputs[0].T, freq, context_len or self.context_len, self.horizon_len)
+            return original(self, inputs, *args, **kwargs)
+        # Older releases want frequencies, and take no context.
+        given = signature.bind(self, inputs, *args, **kwargs).arguments
+        return _padded(inputs[0].T, given.get("freq"), given.get("context_len") or self.context_len, self.horizon_len)
 
     return preprocess
 
@@ -67,6 +95,12 @@ def _methods(name: str) -> tuple[str, ...]:
     )
 
 
+def _alone(name: str) -> dict[str, Any]:
+    """Return what differs where TimesFM 2.5 is not there yet, or was not run."""
+    return {"targets": _methods(name)[:1], "upstream": _UPSTREAM[:1], "proofs": ("timesfm",)}
+
+
+_WITH_MINIMUM = f"{__name__}:patch_forward_with_minimum"
 _SHARED = {"upstream": _UPSTREAM, "proofs": ("timesfm", "timesfm2_5"), "kind": "wrap"}
 
 SPECS = (
@@ -78,7 +112,12 @@ SPECS = (
             "reason": "TimesFM goes through the series of a batch in a loop: the sample's batch is kept.",
             **_SHARED,
         },
-        {"transformers>=5.24": {}},
+        {
+            "transformers>=4.52,<5": {"replacement": _WITH_MINIMUM, **_alone("forward")},
+            "transformers>=5.4,<5.13": {"replacement": _WITH_MINIMUM, **_alone("forward")},
+            "transformers>=5.13,<5.15": _alone("forward"),
+            "transformers>=5.15": {},
+        },
     ),
     *variants(
         {
@@ -88,6 +127,10 @@ SPECS = (
             "reason": "TimesFM pads the series of a batch one by one, by an `if` on the length of each.",
             **_SHARED,
         },
-        {"transformers>=5.24": {}},
+        {
+            "transformers>=4.52,<5": _alone("_preprocess"),
+            "transformers>=5.4,<5.15": _alone("_preprocess"),
+            "transformers>=5.15": {},
+        },
     ),
 )
