@@ -36,7 +36,8 @@ class SpacingDecoder(GPTDecoder):
         # Of rows of another number than columns; the last element is on the diagonal of a square alone.
         own = torch.zeros(length, length + 1)
         own[:, 1:].fill_diagonal_(0.5)
-        return logits * (1 + places + grid.sum((1, 3)) + pairs + own.sum(0)[1:])[..., None], cache
+        largest = functional.max_pool1d(pairs[:, None], 3, 1, 1)[:, 0]
+        return logits * (1 + places + grid.sum((1, 3)) + pairs + own.sum(0)[1:] + largest)[..., None], cache
 
 
 def make_spacing_gpt() -> PlainDecoder:

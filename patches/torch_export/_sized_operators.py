@@ -42,6 +42,30 @@ def _with_diagonal(input: Any, fill_value: Any, wrap: bool = False) -> Any:  # n
     return input.masked_fill_(rows[:, None] == columns, fill_value)
 
 
+def _largest_in_windows(
+    input: Any,  # noqa: A002 (as torch names it)
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Return the largest elements of windows of sequences, which are images of one row; with their places as torch."""
+    if return_indices:
+        return functional.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    window, around, apart = map(_one, (kernel_size, padding, dilation))
+    step = () if stride is None else _one(stride)
+    rows = input.unsqueeze(-2)
+    found = functional.max_pool2d(rows, (1, *window), (1, *(step or window)), (0, *around), (1, *apart), ceil_mode)
+    return found.squeeze(-2)
+
+
+def _one(value: Any) -> tuple[Any, ...]:
+    """Return a tuple of a number, which may stand for itself."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
 def _linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return numbers at equal distances; from the middle on they are counted from the end, as torch does it."""
     dtype = dtype or torch.get_default_dtype()
@@ -115,6 +139,8 @@ def _coordinates(length: Any, like: Any, align_corners: bool) -> Any:
 _OF_TENSORS: Mapping[Any, Callable[..., Any]] = {
     torch.Tensor.fill_diagonal_: _with_diagonal,
     torch.Tensor.take_along_dim: _gathered,
+    functional.max_pool1d: _largest_in_windows,
+    torch.max_pool1d: _largest_in_windows,
     torch.take_along_dim: _gathered,
 }
 """Functions that ask tensors for their sizes."""

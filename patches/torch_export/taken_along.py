@@ -4,11 +4,13 @@ Symptom: `You marked L['x'].size()[0] as dynamic but your code specialized it to
 `torch.take_along_dim`, as PP-DocLayoutV2 sorts its boxes by it. The same, or a bare `TraceError`, for `torch.linspace`
 and `logspace` of as many steps as a size, `tril_indices` and `triu_indices`, `affine_grid`, and `interpolate` by a
 factor that is made of sizes, as positions of patches are fitted to an image; and for `fill_diagonal_`, by which
-ProphetNet hides tokens, an axis that is fixed, or `as_strided() is non-compositional`.
+ProphetNet hides tokens, an axis that is fixed, or `as_strided() is non-compositional`. For `max_pool1d`, by which
+CANINE makes molecules of characters, `tracing inferred a static shape`, and no line.
 Cause: the operators are made in C++, where sizes are read as integers, and factors as numbers.
 What is done: while a model is captured, what they mean is made of operators that take sizes: a gather of what both
-tensors are when expanded, numbers counted from both ends, rows that are repeated, a mask of a diagonal, and a few
-weighted elements for each one of a map. Outside, and where they are told where to write, it is torch's own.
+tensors are when expanded, numbers counted from both ends, rows that are repeated, a mask of a diagonal, a few weighted
+elements for each one of a map, and a maximum over an image of one row. Outside, and where they are told where to write,
+it is torch's own.
 Can go: when torch asks for symbolic sizes there, as 2.6 and 2.8 do for the first (run on 2.6.0, 2.8.0, 2.11.0, 2.13.0
 and 2.15.0).
 """

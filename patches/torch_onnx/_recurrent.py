@@ -26,8 +26,12 @@ def corrections() -> dict[Any, Callable[..., Any]]:
     return {aten.lstm.input: _projected, **(plain if hasattr(torch.onnx, "ops") else {})}
 
 
-def _recurrent(activation: str | None, x: Any, states: Any, params: Sequence[Any], *options: Any) -> tuple[Any, Any]:
+def _recurrent(activation: str | None, x: Any, states: Any, params: Sequence[Any], *options: Any) -> Any:
     """Return what layers, plain ones or gated ones, make of `x`, `(length, batch, channels)`, and their last states."""
+    length = x.shape[1 if options[-1] else 0]
+    if activation and x.dtype == torch.float64 and isinstance(length, int):
+        # ONNX Runtime has no `RNN` of float64, and runs its steps.
+        return NotImplemented
 
     def run(x: Any, rows: range, weights: list[Sequence[Any]]) -> tuple[Any, tuple[Any]]:
         stacked = [torch.stack(of_directions) for of_directions in zip(*weights, strict=True)]

@@ -5,7 +5,7 @@ Symptom: DINOv2 with registers is off at every size but the sample's, and SAM 2 
 Cause: to onnxscript 0.7.0 they become a `Resize` that counts what lies outside of the map, which torch leaves out, and
 that before 0.7.0 has the coefficient of a bicubic resize without `antialias`, -0.75 and not -0.5.
 What is done: the `Resize` is told so.
-Can go: with onnxscript 0.7.0; 0.7.1 does the same.
+Can go: when onnxscript 0.7.0 is no longer supported; 0.7.1 does the same.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,8 @@ Symptom: `AttributeError: 'int' object has no attribute 'name'`, `Error when tra
 MaskFormer's Swin, which returns the sizes of its maps of features.
 Cause: `_handle_output_node` asks every result for the name of its node, and a number has none. What comes after it
 knows constants, and leaves them out.
-What is done: numbers that are constant are no results of the file, as None is not. Sizes that vary are nodes, and stay.
+What is done: numbers and texts that are constant are no results of the file, as None is not, and have none of the names
+that `output_names` gives. Sizes that vary are nodes, and stay. A program of constants alone is refused as before.
 Can go: when `_handle_output_node` leaves out what is no node.
 """
 
@@ -21,9 +22,9 @@ def patch_handle_output_node(original: Callable[..., Any]) -> Callable[..., Any]
     def handle_output_node(node: Any, node_name_to_values: Any, graph_like: Any) -> Any:
         results = node.args[0]
         if isinstance(results, Sequence):
-            named = [item for item in results if not isinstance(item, (bool, int, float, str))]
+            named = [item for item in results if not isinstance(item, (int, float, str))]
             # The original reads a name and the arguments alone, and the program stays as it is.
-            node = SimpleNamespace(name=node.name, args=(named,)) if len(named) < len(results) else node
+            node = SimpleNamespace(name=node.name, args=(named,)) if 0 < len(named) < len(results) else node
         return original(node, node_name_to_values, graph_like)
 
     return handle_output_node

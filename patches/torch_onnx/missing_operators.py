@@ -20,10 +20,10 @@ and `atan2` takes a zero for negative. `cdist` has no function. Adaptive pooling
 elements of a window in the sample, and are wrong for any other size. `label_smoothing`, `divisor_override` and the type
 that `softmax`, `mean` or `sum` shall compute in are dropped, or come too late: the mean of integers is rounded, and a
 router's probabilities are those of half precision. `log1p` and `expm1` lose the digits of what is small, `sign` of NaN
-is NaN, and `any` of nothing is true. `nn.GRU` is off with onnxscript before 0.7.1, whose function resets another
-product (`linear_before_reset`). Of `nn.RNN` there is no function, and of an `nn.LSTM` with a projection one that
-ONNX Runtime refuses. `only 4D query, key, and value are supported` is said of attention of three or five axes, and no
-function is found for complex numbers that are indexed, expanded, or get an axis, as rotary factors are.
+is NaN, and `any` of nothing is true. `nn.GRU` has wrong numbers with onnxscript before 0.7.1, whose function resets
+another product (`linear_before_reset`). Of `nn.RNN` there is no function, and of an `nn.LSTM` with a projection one
+that ONNX Runtime refuses. `only 4D query, key, and value are supported` is said of attention of three or five axes, and
+no function is found for complex numbers that are indexed, expanded, or get an axis, as rotary factors are.
 What is done: the exporter takes them apart: a running extreme by steps of doubling length, a search by halves. These
 two cost some 31 times their elements where the length is dynamic, and not its square. Integers are counted as float64,
 and a product of int8 becomes that of ONNX, from torch 2.8 on. Rows of all bags are added up at once, and parts are

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+numpy = pytest.importorskip("numpy", reason="sizes are numbers of numpy too")
 torch = pytest.importorskip("torch", reason="an export needs torch")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the file is run")
 
 from torch import nn
 
-from exportcompat import apply_patches
+from exportcompat import apply_patches, plan
 from exportcompat._exporter._opset import default_opset
 
 
@@ -159,3 +160,59 @@ def test_a_compiled_encoder_with_gradients_is_left_alone() -> None:
     with apply_patches():
         found = torch.compile(model, backend="aot_eager")(x, is_padding)
     torch.testing.assert_close(found, model(x, is_padding))
+
+
+class Pooling(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Takes the largest of windows of a sequence: by torch, by a module, by functions and numbers of numpy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = nn.MaxPool1d(4, ceil_mode=True)
+
+    def forward(self, x: Any) -> Any:
+        functional = nn.functional.max_pool1d(x, numpy.int64(3), numpy.int64(2))
+        places = nn.functional.max_pool1d(x[..., :8], 2, return_indices=True)[1]
+        return self.pool(x), functional, torch.max_pool1d(x[0], 3, 1, 1, 2), places
+
+
+@pytest.mark.skipif(
+    not any(item.spec.id == "torch-export-taken-along" and item.applies for item in plan()),
+    reason="to torch 2.10 the sizes of such sequences are not mended",
+)
+def test_sequences_of_any_length_are_pooled(tmp_path: Path) -> None:
+    path, axes = tmp_path / "model.onnx", ({0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC},)
+    with apply_patches():
+        torch.onnx.export(
+            Pooling(), (torch.randn(2, 3, 16),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False
+        )
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for shape in ((1, 3, 11), (2, 3, 16), (4, 3, 24)):
+        x = torch.randn(shape)
+        for result, expected in zip(session.run(None, {"x": x.numpy()}), Pooling()(x), strict=True):
+            torch.testing.assert_close(torch.from_numpy(result), expected)
+
+
+def test_a_layer_that_pools_is_scripted() -> None:
+    with apply_patches():
+        assert torch.jit.script(nn.MaxPool1d(3))(torch.arange(6.0)[None]).tolist() == [[2.0, 5.0]]
+
+
+def test_a_plain_recurrent_layer_of_float64_runs(tmp_path: Path) -> None:
+    layer, x = nn.RNN(5, 7).double(), torch.randn(4, 2, 5, dtype=torch.float64)
+    with apply_patches():
+        torch.onnx.export(layer, (x,), str(tmp_path / "model.onnx"), dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    found = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+    torch.testing.assert_close(torch.from_numpy(found), layer(x)[0].detach())
+
+
+class Counting(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Returns numbers alone."""
+
+    def forward(self, x: Any) -> Any:
+        return len(x.shape), 3
+
+
+def test_a_program_of_constants_alone_is_refused_as_without_patches() -> None:
+    with apply_patches(), pytest.raises(torch.onnx.OnnxExporterError):
+        torch.onnx.export(Counting(), (torch.randn(2, 3),), dynamo=True, verbose=False)
