@@ -111,16 +111,21 @@ class Rows(nn.Module):  # type: ignore[misc,unused-ignore]
         return flat.unsqueeze(0) + 1, flat.unsqueeze(-1) * 2, torch.stack([row.squeeze() for row in x[None].mT[0, :1]])
 
 
+def assert_like_eager(model: Any, traced: Any, axes: Any, shapes: Any, path: Path) -> None:
+    """Export a model of one tensor in a scope, and compare its results with eager at other shapes."""
+    with apply_patches():
+        torch.onnx.export(model, (torch.randn(traced),), str(path), dynamic_shapes=(axes,), dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for shape in shapes:
+        x = torch.randn(shape)
+        for result, expected in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
+            torch.testing.assert_close(torch.from_numpy(result), expected)
+
+
 @pytest.mark.skipif(not hasattr(torch.export.Dim, "DYNAMIC"), reason="this torch has no such dimension")
 def test_a_squeeze_of_all_axes_is_that_of_a_call(tmp_path: Path) -> None:
-    path, axes = tmp_path / "model.onnx", ({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
-    with apply_patches():
-        torch.onnx.export(Rows(), (torch.randn(2, 5, 4),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    for shape in ((2, 5, 4), (1, 3, 4), (3, 9, 4)):
-        x = torch.randn(shape)
-        for result, expected in zip(session.run(None, {"x": x.numpy()}), Rows()(x), strict=True):
-            torch.testing.assert_close(torch.from_numpy(result), expected)
+    axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    assert_like_eager(Rows(), (2, 5, 4), axes, ((2, 5, 4), (1, 3, 4), (3, 9, 4)), tmp_path / "model.onnx")
 
 
 LENGTHS = ((5, 3), (5,), (5, 1, 2))
@@ -180,16 +185,8 @@ class Pooling(nn.Module):  # type: ignore[misc,unused-ignore]
     reason="to torch 2.10 the sizes of such sequences are not mended",
 )
 def test_sequences_of_any_length_are_pooled(tmp_path: Path) -> None:
-    path, axes = tmp_path / "model.onnx", ({0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC},)
-    with apply_patches():
-        torch.onnx.export(
-            Pooling(), (torch.randn(2, 3, 16),), str(path), dynamic_shapes=axes, dynamo=True, verbose=False
-        )
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    for shape in ((1, 3, 11), (2, 3, 16), (4, 3, 24)):
-        x = torch.randn(shape)
-        for result, expected in zip(session.run(None, {"x": x.numpy()}), Pooling()(x), strict=True):
-            torch.testing.assert_close(torch.from_numpy(result), expected)
+    axes = {0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}
+    assert_like_eager(Pooling(), (2, 3, 16), axes, ((1, 3, 11), (2, 3, 16), (4, 3, 24)), tmp_path / "model.onnx")
 
 
 def test_a_layer_that_pools_is_scripted() -> None:
