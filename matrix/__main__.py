@@ -285,6 +285,7 @@ def _add_cell(commands: Commands) -> None:
             fresh=arguments.fresh,
             carry=arguments.carry,
             season=arguments.season,
+            proofs=arguments.proofs,
         )
 
     parser = _add(commands, "cell", "check cases on the installed versions and keep the results", run)
@@ -292,6 +293,8 @@ def _add_cell(commands: Commands) -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
     parser.add_argument("--season", default="", metavar="NAME", help="keep the results as those of a season")
     parser.add_argument("--fresh", action="store_true", help="check again what has a result")
+    proofs = "check each spec's first proof without it as well, not only those at the ends of ranges"
+    parser.add_argument("--proofs", action="store_true", help=proofs)
     _add_carry(parser)
     _add_results(parser)
 

@@ -260,6 +260,24 @@ def test_proofs_are_run_once_for_what_works(
     assert "proofs" not in cases["tiny_gpt"]
 
 
+def test_first_proofs_of_all_specs_are_run_when_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers", reason="a cell is one of torch and transformers")
+    monkeypatch.setattr(_cell, "proofs_at_boundaries", dict)
+    monkeypatch.setattr(_worker_pool, "_preload", lambda: None)
+    monkeypatch.setattr(_worker_pool, "check_with_content", lambda case: {**ROW, "applied": ["torch-export-size-one"]})
+    monkeypatch.setattr(_worker_pool, "ablate", lambda _, proof: proved("fails"))
+    run_cell(tmp_path / "usual", ["llama"], jobs=1, fresh=False)
+    run_cell(tmp_path / "all", ["llama"], jobs=1, fresh=False, proofs=True)
+    usual, every = (
+        check_content(next((tmp_path / name).glob("*.json")))["cases"]["llama"].get("proofs", {})
+        for name in ("usual", "all")
+    )
+    assert not usual
+    assert every["torch-export-size-one:1,5,1"]["without"] == "fails"
+
+
 def test_a_proof_is_the_case_without_its_spec() -> None:
     pytest.importorskip("transformers", reason="a case is exported")
     pytest.importorskip("onnxruntime", reason="a case is compared")

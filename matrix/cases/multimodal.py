@@ -77,5 +77,13 @@ CASES = (
         compare=COMPARE_END_TO_END,
         write=EXPORT_END_TO_END,
     ),
+    Case(
+        "mllama_export",
+        "Mllama, texts with and without an image, by `export`",
+        call("_zoo_models:make_zoo_model", "mllama"),
+        has_model("mllama"),
+        compare=COMPARE_END_TO_END,
+        write=EXPORT_END_TO_END,
+    ),
     *(_of_one_size(name, title) for name, title in IMAGE_BY_IMAGE.items()),
 )

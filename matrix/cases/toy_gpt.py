@@ -44,6 +44,7 @@ CASES = (
     _model("scaling", "that scales integers by a share of a size"),
     _model("dividing", "that rounds quotients"),
     _model("counting", "that makes a number of a size"),
+    _model("filling", "that fills a part of a tensor"),
     _model("growing", "that lengthens a table"),
     _model("ranking", "that ranks tokens"),
     _model("taking", "that takes elements along an axis"),

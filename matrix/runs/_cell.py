@@ -22,6 +22,7 @@ from exportcompat.matrix.store import (
 )
 from exportcompat.matrix.versions import exclusion, proofs_at_boundaries
 
+from ._own_proofs import own_proofs, recorded_proof
 from ._season_results import linear_problem, result_path
 from ._worker_pool import CAPTURES, USUAL, Limits, Work, run_jobs
 
@@ -37,6 +38,7 @@ def run_cell(
     carry: bool = False,
     limits: Limits = USUAL,
     season: str = "",
+    proofs: bool = False,
 ) -> int:
     """Check the cases that match, write a result after each, and print a line for each.
 
@@ -48,6 +50,7 @@ def run_cell(
         carry: take the result of another transformers where programs and eager's answers are the same.
         limits: time and memory of one case.
         season: the season that the results are kept for; empty where the companions are what is newest.
+        proofs: check each spec's first proof without it as well, and not only those at the ends of ranges.
 
     Returns:
         0 if each case that exists here works.
@@ -65,6 +68,8 @@ def run_cell(
     print(f"{results.path.name}: {len(cases)} cases, {len(cases) - len(todo)} of them known", flush=True)
     unrun = _unrun(todo, installed, season)
     wanted = {} if season else proofs_at_boundaries().get(names, {})
+    if proofs:
+        wanted = _with_first_proofs(wanted)
     # What is proved without a spec is to be seen to work with it.
     near = _near(todo, Neighbours(results.path, installed), {*unrun, *wanted}) if carry else {}
     for case, row in _rows(todo, unrun, near, installed, Pool(jobs, limits)):
@@ -127,6 +132,16 @@ def _unrun(todo: list[Case], installed: Installed, season: str) -> dict[str, dic
         return {case.name: {"state": "uninstallable", "problems": [problem]} for case in todo}
     reasons = {case.name: exclusion(case.name, installed.versions) for case in todo}
     return {name: {"state": "untested", "problems": [text]} for name, text in reasons.items() if text}
+
+
+def _with_first_proofs(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return the proofs of cases with the first one of each spec that applies here."""
+    found = {name: list(items) for name, items in wanted.items()}
+    for spec, proof in own_proofs():
+        case, name = recorded_proof(spec, proof)
+        if name not in found.setdefault(case, []):
+            found[case].append(name)
+    return found
 
 
 def _prove(results: Results, cases: list[Case], wanted: Mapping[str, Sequence[str]], pool: Pool) -> None:

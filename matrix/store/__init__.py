@@ -6,7 +6,16 @@ from ._merge import merge
 from ._outcomes import BROKEN, CHECKED, NOT_THERE, STATES, UNTESTED, WORKS
 from ._rekey import rekey, write_evidence
 from ._result_key import code_of, key, own_digest, parts_of
-from ._results import PACKAGES, Installed, Results, check_content, file_name, proof_texts, read_results
+from ._results import (
+    PACKAGES,
+    Installed,
+    Results,
+    check_content,
+    file_name,
+    proof_texts,
+    read_results,
+    results_here,
+)
 from ._source_tree import SourceTree
 
 __all__ = [
@@ -34,6 +43,7 @@ __all__ = [
     "proof_texts",
     "read_results",
     "rekey",
+    "results_here",
     "with_code",
     "write_evidence",
 ]

@@ -172,6 +172,12 @@ def marked(row: Row, old: Row) -> Row:
     return {**row, "was": was} if row["state"] not in WORKS and was in WORKS else row
 
 
+def results_here(folder: Path) -> tuple[Results, Installed]:
+    """Return what a folder has of the installed versions, and what is installed."""
+    here = Installed.here()
+    return Results(folder / file_name(here.versions["transformers"], here.versions["torch"])), here
+
+
 def proof_texts(row: Row) -> list[str]:
     """Return what is known of a case at the end of a range, for people: how it is without a spec, and the problem."""
     found = row.get("proofs", {}).items()

@@ -22,7 +22,7 @@ from exportcompat.matrix.cases._composite_models import make_composite
 from exportcompat.matrix.cases._encoder_decoder_models import make_encoder_decoder
 from exportcompat.matrix.cases._encoder_models import sound
 from exportcompat.matrix.cases._sequence_classifiers import make_classes
-from exportcompat.matrix.proofs._prove import is_older
+from exportcompat.matrix.runs._own_proofs import is_older
 
 STEPS = 20
 # BART and Marian are like T5 here: the zoo has both. On the older release one stands for all.

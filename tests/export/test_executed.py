@@ -24,7 +24,7 @@ pytest.importorskip("transformers", reason="cases are models of transformers")
 
 import exportcompat
 from exportcompat.matrix.cases import CASES
-from exportcompat.matrix.proofs._prove import is_older
+from exportcompat.matrix.runs._own_proofs import is_older
 from exportcompat.matrix.store import SourceTree, key, own_source
 from exportcompat.matrix.store import _result_key as key_module
 from exportcompat.matrix.store._dependencies import Dependencies, Part

@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="XLNet is a model of transformers")
 from exportcompat import apply_patches, export
 from exportcompat._observer import InputObserver, observe
 from exportcompat.matrix.cases import find_case
-from exportcompat.matrix.proofs._prove import is_older
+from exportcompat.matrix.runs._own_proofs import is_older
 
 pytestmark = pytest.mark.skipif(is_older(), reason="generate of older releases hands it over in another way")
 STEPS = 14

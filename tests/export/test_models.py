@@ -21,8 +21,8 @@ from exportcompat.matrix.cases.causal_lm import ON_THE_WHOLE_WAY
 from exportcompat.matrix.cases.multimodal import IMAGE_BY_IMAGE
 from exportcompat.matrix.checks._check import Outcome, captures, check, export
 from exportcompat.matrix.models.tiny_gpt import TinyGPT
-from exportcompat.matrix.proofs._prove import is_older, own_proofs
-from exportcompat.matrix.store import WORKS, Installed, Results, file_name
+from exportcompat.matrix.runs._own_proofs import is_older, own_proofs
+from exportcompat.matrix.store import WORKS, Installed, Results, results_here
 
 # Beyond the windows and the rope limits of the cases: the other branch is then the one that was not traced.
 BEYOND = Sample(batch=2, past=40, new=3)
@@ -89,8 +89,7 @@ def test_works_and_is_captured_the_same_twice(name: str) -> None:
 @lru_cache(maxsize=1)
 def results() -> tuple[Results, Installed]:
     """Return what the matrix has found on the installed versions, and what is installed."""
-    here = Installed.here()
-    return Results(RESULTS / file_name(here.versions["transformers"], here.versions["torch"])), here
+    return results_here(RESULTS)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name in PROVING])

@@ -12,7 +12,7 @@ pytest.importorskip("onnxruntime", reason="the file is run")
 from exportcompat import ExportCompatError, InputObserver, apply_patches
 from exportcompat.matrix.cases._catalogue import find_case
 from exportcompat.matrix.checks._restoration import Snapshot
-from exportcompat.matrix.proofs._prove import is_older
+from exportcompat.matrix.runs._own_proofs import is_older
 
 # One has layers of one kind, one of two, and one has states besides; the cases `_export` of the matrix show more.
 CASES: tuple[str, ...] = ("llama", "gemma2_window", "jamba")

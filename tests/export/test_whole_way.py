@@ -15,7 +15,7 @@ from exportcompat.matrix.cases._decoder import Sample
 from exportcompat.matrix.cases.multimodal import IMAGE_BY_IMAGE
 from exportcompat.matrix.checks._check import check
 from exportcompat.matrix.checks._row import caches_of
-from exportcompat.matrix.proofs._prove import is_older
+from exportcompat.matrix.runs._own_proofs import is_older
 
 
 @pytest.mark.parametrize(
