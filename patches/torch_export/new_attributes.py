@@ -18,18 +18,24 @@ from exportcompat.registry import PatchingSpec
 
 def patch_detect_attribute_assignment(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `_detect_attribute_assignment` give attributes back and warn of those that are tensors."""
-    from exportcompat.patches.toolkit.module_state import give_back
+    from exportcompat.patches.toolkit.module_state import give_back, is_with_next_try
 
     @contextmanager
     def _detect_attribute_assignment(mod: Any) -> Iterator[None]:
-        before = dict(vars(mod))
-        with original(mod):
-            try:
-                yield
-            finally:
-                names = _assigned(vars(mod), before)
-                give_back(vars(mod), before)
-        if names:
+        before = after = dict(vars(mod))
+        try:
+            with original(mod):
+                try:
+                    yield
+                finally:
+                    after = dict(vars(mod))
+                    give_back(vars(mod), before)
+        except BaseException:
+            if is_with_next_try():
+                # Marks of what `forward` has installed belong to the next try, as the installed itself does.
+                give_back(vars(mod), after)
+            raise
+        if names := _assigned(after, before):
             said = f"forward stores tensors on the model, which a graph does not: {', '.join(names)}"
             warnings.warn(said, stacklevel=2)
 

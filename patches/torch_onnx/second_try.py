@@ -32,7 +32,7 @@ SPECS = (
         id="torch-onnx-second-try",
         targets=("torch.onnx._internal.exporter._core:export",),
         replacement=f"{__name__}:patch_export",
-        requires=("torch>=2.11",),
+        requires=("torch>=2.7",),
         reason="What the first try stores on a model is what lets the second succeed: a scope must not take it away.",
         upstream=(
             "https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_capture_strategies.py",
