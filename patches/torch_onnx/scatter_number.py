@@ -3,7 +3,7 @@
 Symptom: ONNX Runtime cannot load the file: `Type parameter (T) of Optype (ScatterElements) bound to different types
 (tensor(float) and tensor(int64))`, for `mask.scatter_(1, index, 1)` by which DeepSeek V3 and its kin choose groups of
 experts; in half precision for any number.
-Cause: to onnxscript 0.5.3 `scatter` of a number expands the constant that the exporter makes of it, an int64 or a float.
+Cause: to onnxscript 0.5.3 `scatter` of a number expands the constant that the exporter makes of it, an int64 or float.
 What is done: before the node is translated, the number becomes a tensor of the type that it is written to.
 Can go: when onnxscript 0.5.3 is no longer supported; 0.5.4 makes the constant of that type.
 """
