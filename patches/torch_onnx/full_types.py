@@ -64,7 +64,7 @@ SPECS = variants(
     {
         "id": "torch-onnx-full-types",
         "targets": ("torch.onnx._internal.exporter._core:_handle_call_function_node_with_lowering",),
-        "reason": "A number has another type in ONNX than in torch, as that of a filled tensor: a file that does not load.",
+        "reason": "A number, such as that of a filled tensor, has another type in ONNX: a file that does not load.",
         "upstream": (
             "https://github.com/microsoft/onnxscript/blob/v0.7.0/onnxscript/function_libs/torch_lib/ops/core.py",
         ),
