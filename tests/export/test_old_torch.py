@@ -2,6 +2,7 @@
 
 import builtins
 import operator
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,12 +15,15 @@ import pytest
 torch = pytest.importorskip("torch", reason="the patches are for torch")
 ir = pytest.importorskip("onnxscript", reason="a file is made with it").ir
 
+from exportcompat.patches.toolkit.module_state import kept_through
 from exportcompat.patches.torch_export.checked_elements import patch_decompose_exported_program
 from exportcompat.patches.torch_export.frozen_copies import patch_functional_tensor_dispatch
 from exportcompat.patches.torch_export.new_attributes import patch_detect_attribute_assignment
 from exportcompat.patches.torch_export.size_extremes import patch_graph_capture
 from exportcompat.patches.torch_onnx.batch_norm import patch_construct_node
 from exportcompat.patches.torch_onnx.cast_overload import patch_op_trace_dispatch
+from exportcompat.patches.torch_onnx.open_slices import patch_translate_fx_graph
+from exportcompat.patches.torch_onnx.redundant_slices import patch_init
 from exportcompat.patches.torch_onnx.shared_outputs import patch_rename_outputs
 from exportcompat.patches.torch_onnx.symbolic_operators import patch_get_decomps
 
@@ -83,6 +87,54 @@ def test_what_forward_stores_is_given_back_before_torch_looks() -> None:
         model.layer = 3
         raise KeyError
     assert vars(model) == {"layer": 1, "kept": TENSOR}
+
+
+def test_what_forward_stores_stays_for_the_next_try() -> None:
+    model = SimpleNamespace(layer=1)
+    detect = patch_detect_attribute_assignment(same_names)
+    with kept_through(), suppress(KeyError), detect(model):
+        model.is_hooked = True
+        raise KeyError
+    assert vars(model) == {"layer": 1, "is_hooked": True}
+
+
+def test_bounds_that_are_left_out_are_written() -> None:
+    graph = torch.fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    for bounds in ((), (1,), (2, None, -1), (0, 1, None, 2)):
+        graph.call_function(torch.ops.aten.slice_scatter.default, (x, y, *bounds))
+    translate = patch_translate_fx_graph(lambda graph: [node.args[2:] for node in graph.nodes if len(node.args) > 1])
+    end = sys.maxsize
+    assert translate(graph) == [(0, 0, end, 1), (1, 0, end, 1), (2, 0, -1, 1), (0, 1, end, 2)]
+
+
+def _same_shape(op: Any, data: Any, slice_output: Any, **_: Any) -> bool:
+    """Say what the rule of onnxscript 0.3.2 to 0.5.2 asks: two sizes that are not known are equal."""
+    return bool(data.shape == slice_output.shape)
+
+
+_potential_redundant_slice = _identity_to_itself = None
+"""What the rule is made of beside its condition, in the module of that."""
+
+
+@dataclass
+class Rule:
+    """Has what a rule of onnxscript is made with."""
+
+    pattern: Any
+    replacement: Any
+    _condition_function: Any
+
+
+@pytest.mark.parametrize(("sizes", "is_dropped"), [((None, 3), False), (("n", 3), True), ((2, 3), True)])
+def test_a_slice_is_dropped_if_its_sizes_are_known(sizes: tuple[Any, ...], is_dropped: bool) -> None:
+    held: list[Rule] = []
+    other = Rule(None, None, rename)
+    patch_init(lambda self, rules: held.extend(rules))(None, [Rule(None, None, _same_shape), other])
+    assert held[1] is other
+    x, cut = (SimpleNamespace(shape=ir.Shape(sizes)) for _ in range(2))
+    assert _same_shape(None, x, cut)
+    assert held[0]._condition_function(None, x, cut) is is_dropped
 
 
 TENSOR = torch.ones(1, dtype=torch.float32)
