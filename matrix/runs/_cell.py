@@ -20,9 +20,9 @@ from exportcompat.matrix.store import (
     carried,
     with_code,
 )
-from exportcompat.matrix.versions import exclusion, proofs_at_boundaries
+from exportcompat.matrix.versions import exclusion, proofs_at_boundaries, recorded_proof
 
-from ._own_proofs import own_proofs, recorded_proof
+from ._own_proofs import own_proofs
 from ._season_results import linear_problem, result_path
 from ._worker_pool import CAPTURES, USUAL, Limits, Work, run_jobs
 
@@ -138,7 +138,7 @@ def _with_first_proofs(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[st
     """Return the proofs of cases with the first one of each spec that applies here."""
     found = {name: list(items) for name, items in wanted.items()}
     for spec, proof in own_proofs():
-        case, name = recorded_proof(spec, proof)
+        case, name = recorded_proof(spec.id, proof)
         if name not in found.setdefault(case, []):
             found[case].append(name)
     return found

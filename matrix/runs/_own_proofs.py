@@ -30,9 +30,3 @@ def own_proofs() -> list[tuple[PatchingSpec, str]]:
     quick = [(spec, proof) for spec, proof in first if spec.id not in parse_proof(proof)[0].slow_without]
     modules = {str(spec.replacement).partition(":")[0]: (spec, proof) for spec, proof in reversed(quick)}
     return [item for item in quick if not is_older() or item in modules.values()]
-
-
-def recorded_proof(spec: PatchingSpec, proof: str) -> tuple[str, str]:
-    """Return the name of the case of a proof, and the proof as the case's result names it."""
-    case, colon, sample = proof.partition(":")
-    return case, f"{spec.id}{colon}{sample}"

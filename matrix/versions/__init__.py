@@ -2,7 +2,7 @@
 
 from ._cells import Cell, all_cells, cases_of, choose, default_cells, season_cells, shard
 from ._find_seasons import write_seasons
-from ._range_ends import Boundary, admits, boundaries_of, place_of, proofs_at_boundaries, variants
+from ._range_ends import Boundary, admits, boundaries_of, place_of, proofs_at_boundaries, recorded_proof, variants
 from ._releases import add_releases
 from ._version_axes import PYTHON, PYTHONS, exclusion, policy, releases, seasons
 
@@ -22,6 +22,7 @@ __all__ = [
     "place_of",
     "policy",
     "proofs_at_boundaries",
+    "recorded_proof",
     "releases",
     "season_cells",
     "seasons",

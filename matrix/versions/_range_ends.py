@@ -55,9 +55,13 @@ class Boundary:
 
     def named_proofs(self) -> Iterator[tuple[str, str]]:
         """Yield the case of each proof, and the proof as results name it."""
-        for text in self.proofs:
-            case, colon, sample = text.partition(":")
-            yield case, f"{self.spec_id}{colon}{sample}"
+        yield from (recorded_proof(self.spec_id, text) for text in self.proofs)
+
+
+def recorded_proof(spec_id: str, proof: str) -> tuple[str, str]:
+    """Return the name of the case of a proof, and the proof as the case's result names it."""
+    case, colon, sample = proof.partition(":")
+    return case, f"{spec_id}{colon}{sample}"
 
 
 def admits(spec: PatchingSpec, package: str, release: str) -> bool:

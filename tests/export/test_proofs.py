@@ -12,8 +12,9 @@ pytest.importorskip("transformers", reason="the cases are models of transformers
 from exportcompat import PatchingSpec
 from exportcompat.matrix.cases._catalogue import CASES, parse_proof
 from exportcompat.matrix.checks._check import check
-from exportcompat.matrix.runs._own_proofs import own_proofs, recorded_proof
-from exportcompat.matrix.store import BROKEN, WORKS, results_here
+from exportcompat.matrix.runs._own_proofs import own_proofs
+from exportcompat.matrix.store import BROKEN, results_here
+from exportcompat.matrix.versions import recorded_proof
 from exportcompat.patches import default_registry
 
 PROOFS = own_proofs()
@@ -49,8 +50,8 @@ def found() -> dict[tuple[str, str], Any]:
 @pytest.mark.parametrize(("spec", "proof"), PROOFS, ids=[f"{spec.id}-{proof}" for spec, proof in PROOFS])
 def test_needed_and_enough(spec: PatchingSpec, proof: str) -> None:
     case, sample = parse_proof(proof)
-    known = found().get(recorded_proof(spec, proof), {})
-    if known.get("without") in BROKEN and known["with"] in WORKS:
+    known = found().get(recorded_proof(spec.id, proof), {})
+    if known.get("without") in BROKEN and known["with"] == "works":
         pytest.skip("the result of the case says so: found with these versions and by this code, as its key says")
     without = check(case, sample, exclude=[spec.id], again=False)
     assert without.state in ("wrong", "fails"), f"{proof} works without {spec.id}"
