@@ -41,9 +41,10 @@ def _with_index_put(original: Callable[..., Any], function: Callable[..., Any]) 
         import torch
 
         from ._exact_division import of_integers
+        from ._old_functions import corrections
 
         table = made(onnx_registered_ops)
-        table.correct({**of_integers(), torch.ops.aten.index_put.default: function})
+        table.correct({**of_integers(), **corrections(), torch.ops.aten.index_put.default: function})
         return table
 
     return create_onnx_friendly_decomposition_table

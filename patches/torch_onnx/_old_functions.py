@@ -1,0 +1,67 @@
+"""Operators of which functions of onnxscript before 0.7.1 have wrong numbers or axes, said by others."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+
+def corrections() -> dict[Any, Callable[..., Any]]:
+    """Return a function for each operator; what is right as it is, they answer by `NotImplemented`."""
+    aten = torch.ops.aten
+    return {
+        aten._conj.default: _conj,
+        aten._fft_c2r.default: _fft_c2r,
+        aten.isclose.default: _isclose,
+        aten.linear.default: _linear,
+        aten.prod.default: _prod,
+    }
+
+
+def _conj(x: Any) -> Any:
+    """Return the conjugate, for which 0.5.6 has no function."""
+    return torch.view_as_complex(_conjugated(torch.view_as_real(x))) if x.is_complex() else x
+
+
+def _fft_c2r(x: Any, dim: Sequence[int], normalization: int, last_dim_size: Any) -> Any:
+    """Return the real numbers that a half of their spectrum stands for, of which 0.5.6 takes the rest for zeros.
+
+    Args:
+        x: complex, with `last_dim_size // 2 + 1` frequencies along the last of `dim`.
+        dim: the axes of frequencies.
+        normalization: 0 for none, 1 for the root of the number of elements, 2 for their number.
+        last_dim_size: the elements of the result along the last of `dim`.
+    """
+    *others, last = (axis % x.dim() for axis in dim)
+    inverse = torch.ops.aten._fft_c2c.default
+    parts = torch.view_as_real(inverse(x, others, normalization, False) if others else x)
+    # The frequencies behind the half are the conjugates of those in it, backwards, without the first.
+    mirrored = _conjugated(parts.narrow(last, 1, (last_dim_size - 1) // 2).flip(last))
+    half = parts.narrow(last, 0, last_dim_size // 2 + 1)
+    whole = torch.view_as_complex(torch.cat([half, mirrored], last))
+    return torch.view_as_real(inverse(whole, [last], normalization, False)).select(-1, 0)
+
+
+def _conjugated(parts: Any) -> Any:
+    """Return complex numbers by their parts, `(..., 2)`, with the second one negated."""
+    return torch.stack([parts.select(-1, 0), -parts.select(-1, 1)], -1)
+
+
+def _isclose(x: Any, y: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Return what is close, also NaN to NaN, which 0.6.2 leaves out."""
+    if not equal_nan:
+        return NotImplemented
+    return torch.isclose(x, y, rtol, atol) | (torch.isnan(x) & torch.isnan(y))
+
+
+def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """Return the products with a weight of one axis, which 0.7.0 leaves an axis of one element."""
+    if weight.dim() != 1:
+        return NotImplemented
+    product = torch.matmul(x, weight)
+    return product if bias is None else product + bias
+
+
+def _prod(x: Any, *, dtype: Any = None) -> Any:
+    """Return the product of all elements without axes, where 0.5.6 keeps them."""
+    return x.reshape(-1).prod(0, dtype=dtype)
