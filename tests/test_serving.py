@@ -7,6 +7,7 @@ import pytest
 from exportcompat import ExportCompatError
 from exportcompat._serving import check_weights, find_target, make_lean
 from exportcompat._serving._grouped_query import group_queries
+from exportcompat._serving._graph import Writer, replace
 from exportcompat._serving._growing_attention import grow_within
 from exportcompat._serving._idle_reshapes import drop_idle_reshapes
 from exportcompat._serving._last_logits import keep_last
@@ -273,3 +274,28 @@ def test_no_two_values_have_one_name_where_a_constant_of_a_loop_was_moved_out() 
     make_lean(ir.Model(graph, ir_version=10))
     names = [*graph.initializers, *(value.name for node in graph for value in node.outputs)]
     assert len(names) == len(set(names)) == 3 and names[-1] == "y"
+
+
+def test_what_a_graph_returns_is_put_in_its_place_by_any_release_of_onnx_ir(monkeypatch: pytest.MonkeyPatch) -> None:
+    ir = pytest.importorskip("onnx_ir", reason="the graph is one of onnx_ir")
+    # To 0.1.11 a value has no such method, which torch 2.8 and before are used with.
+    monkeypatch.delattr(ir.Value, "replace_all_uses_with", raising=False)
+    model = graph("""<ir_version: 10, opset_import: ["" : 23]>
+agraph (float[b, 4] x) => (float[b, 4] y, float[b, 4] z) {
+  y = Neg(x)
+  z = Tanh(y)
+}""")
+    old = model.graph[0].outputs[0]
+    replace(old, Writer(model.graph, model.graph[1]).node("Abs", [model.graph.inputs[0]], old))
+    assert [node.op_type for node in model.graph] == ["Neg", "Abs", "Tanh"]
+    made = model.graph[1].outputs[0]
+    assert (model.graph.outputs[0], model.graph[2].inputs[0]) == (made, made)
+    assert (made.name, made.is_graph_output(), old.is_graph_output()) == ("y", True, False)
+    assert (made.dtype, list(made.shape)) == (old.dtype, list(old.shape))
+
+
+def test_a_graph_of_other_classes_stays_as_it_is() -> None:
+    class Model:
+        """As onnxscript before 0.3 has them, which is no package of onnx-ir."""
+
+    assert make_lean(Model()) is False

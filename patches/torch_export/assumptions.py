@@ -7,6 +7,8 @@ guard or an assertion, which a file does not have.
 What is done: the answers are noted, with the line that asked for them. Those that make no difference are left out: an
 `if` that only raises an error, an operand of `and` that another one has decided, what holds for every size that is
 valid. The others are told to the open scopes, which report, warn or raise.
+Before torch 2.8 tables are lengthened as `torch-export-lengthened-tables` does it, which has the same place and is for
+later releases.
 Can go: never; what is right for all sizes is not for torch to know.
 """
 
@@ -14,7 +16,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from exportcompat.patches.toolkit.records import variants
 from exportcompat.registry import PatchingSpec, tell_assumptions
+
+from .lengthened_tables import patch_capture
 
 _SYMBOL = re.compile(r"[su]\d+")
 
@@ -42,6 +47,11 @@ def patch_export_for_training(original: Callable[..., Any]) -> Callable[..., Any
         return program
 
     return _export_for_training
+
+
+def patch_export_for_training_tables(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `_export_for_training`, made to note what was decided, and to lengthen tables."""
+    return patch_export_for_training(patch_capture(original))
 
 
 def patch_export_compat(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,21 +89,31 @@ def _named(shape: Any) -> "list[tuple[int, str]]":
 
 
 SPECS = (
-    PatchingSpec(
-        id="torch-export-assumptions",
-        targets=("torch.export._trace:_export_for_training",),
-        replacement=f"{__name__}:patch_export_for_training",
-        requires=("torch>=2.11,<2.14",),
-        reason="What a model asks of a dynamic size is answered from the sample, and nothing says so: silently wrong.",
-        upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/fx/experimental/symbolic_shapes.py",),
-        proofs=("limited_capture_gpt",),
-        kind="wrap",
+    *variants(
+        {
+            "id": "torch-export-assumptions",
+            "targets": ("torch.export._trace:_export_for_training",),
+            "reason": "What a model asks of a dynamic size is answered from the sample, and nothing says so: "
+            "silently wrong.",
+            "upstream": ("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/fx/experimental/symbolic_shapes.py",),
+            "kind": "wrap",
+        },
+        {
+            "torch>=2.6,<2.8": {
+                "replacement": f"{__name__}:patch_export_for_training_tables",
+                "proofs": ("limited_capture_gpt", "growing_gpt"),
+            },
+            "torch>=2.8,<2.14": {
+                "replacement": f"{__name__}:patch_export_for_training",
+                "proofs": ("limited_capture_gpt",),
+            },
+        },
     ),
     PatchingSpec(
         id="torch-onnx-assumptions",
         targets=("torch.onnx._internal.exporter._compat:export_compat",),
         replacement=f"{__name__}:patch_export_compat",
-        requires=("torch>=2.11",),
+        requires=("torch>=2.6",),
         reason="What was decided about a dynamic size is not said in terms of the axes of the file: silently wrong.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/torch/onnx/_internal/exporter/_compat.py",),
         proofs=("limited_gpt",),

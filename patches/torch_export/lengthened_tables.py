@@ -8,13 +8,14 @@ Cause: the `if` is answered from the sample, and from what earlier calls have le
 What is done: while a graph is captured, `forward` of such a module finds no table, and so its own code computes the one
 of the call's length. A module is one if it has a number, with `cached` in its name, that an `if` of its class compares
 and another line sets; or a buffer `pe` and a method `extend_pe`, or others of such a pair of names.
+Before torch 2.8 `torch-export-assumptions`, which has the same place, does it too.
 Can go: when no code does so any more; transformers itself computes cosines from positions from 4.48 on.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.patches.toolkit.records import variants
+from exportcompat.registry import PatchingSpec
 
 
 def patch_capture(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,18 +30,15 @@ def patch_capture(original: Callable[..., Any]) -> Callable[..., Any]:
     return capture
 
 
-SPECS = variants(
-    {
-        "id": "torch-export-lengthened-tables",
-        "replacement": f"{__name__}:patch_capture",
-        "reason": "A table that eager lengthens stays as the sample needs it: wrong, or no result, at other lengths.",
-        "upstream": ("https://github.com/pytorch/pytorch/issues/153998",),
-        "proofs": ("growing_gpt",),
-        "kind": "wrap",
-    },
-    {
-        # Another spec has the place of later releases there.
-        "torch>=2.6,<2.8": {"targets": ("torch.export._trace:_export_for_training",)},
-        "torch>=2.8": {"targets": ("torch.export._trace:_non_strict_export",)},
-    },
+SPECS = (
+    PatchingSpec(
+        id="torch-export-lengthened-tables",
+        targets=("torch.export._trace:_non_strict_export",),
+        replacement=f"{__name__}:patch_capture",
+        requires=("torch>=2.8",),
+        reason="A table that eager lengthens stays as the sample needs it: wrong, or no result, at other lengths.",
+        upstream=("https://github.com/pytorch/pytorch/issues/153998",),
+        proofs=("growing_gpt",),
+        kind="wrap",
+    ),
 )

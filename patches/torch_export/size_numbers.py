@@ -45,5 +45,5 @@ SPECS = variants(
         "kind": "wrap",
     },
     # With torch 2.7 and 2.8 the sizes stay, and the exporter has no right graph for them.
-    {"torch>=2.6,<2.7": {}, "torch>=2.9": {}},
+    {"torch>=2.6": {}},
 )

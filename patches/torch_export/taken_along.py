@@ -38,7 +38,7 @@ SPECS = (
         id="torch-export-taken-along",
         targets=("torch._export.non_strict_utils:_NonStrictTorchFunctionHandler._override",),
         replacement=f"{__name__}:patch_override",
-        requires=("torch>=2.11",),
+        requires=("torch>=2.6",),
         reason="`take_along_dim`, `linspace` and others make numbers of sizes: no graph for other ones.",
         upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/TensorAdvancedIndexing.cpp",),
         proofs=("taking_gpt", "spacing_gpt"),

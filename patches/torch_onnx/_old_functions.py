@@ -14,6 +14,7 @@ def corrections() -> dict[Any, Callable[..., Any]]:
         aten._fft_c2r.default: _fft_c2r,
         aten.isclose.default: _isclose,
         aten.linear.default: _linear,
+        aten.pad.default: _pad,
         aten.prod.default: _prod,
     }
 
@@ -37,8 +38,7 @@ def _fft_c2r(x: Any, dim: Sequence[int], normalization: int, last_dim_size: Any)
     parts = torch.view_as_real(inverse(x, others, normalization, False) if others else x)
     # The frequencies behind the half are the conjugates of those in it, backwards, without the first.
     mirrored = _conjugated(parts.narrow(last, 1, (last_dim_size - 1) // 2).flip(last))
-    half = parts.narrow(last, 0, last_dim_size // 2 + 1)
-    whole = torch.view_as_complex(torch.cat([half, mirrored], last))
+    whole = torch.view_as_complex(torch.cat([parts, mirrored], last))
     return torch.view_as_real(inverse(whole, [last], normalization, False)).select(-1, 0)
 
 
@@ -60,6 +60,25 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
         return NotImplemented
     product = torch.matmul(x, weight)
     return product if bias is None else product + bias
+
+
+def _pad(x: Any, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Any:
+    """Return a tensor with a number around it, as many as sizes say; 0.4.0 writes no list of sizes and numbers."""
+    if mode != "constant" or all(isinstance(count, int) for count in pad):
+        return NotImplemented
+    number = torch.full((), 0 if value is None else value, dtype=x.dtype, device=x.device)
+    for place in range(0, len(pad), 2):
+        x = _padded(x, x.dim() - 1 - place // 2, pad[place], pad[place + 1], number)
+    return x
+
+
+def _padded(x: Any, axis: int, before: Any, behind: Any, number: Any) -> Any:
+    """Return a tensor with so many places more along an axis; where these are negative, with fewer."""
+    size = x.shape[axis]
+    places = torch.arange(size + before + behind, device=x.device) - before
+    shape = [-1 if other == axis else 1 for other in range(x.dim())]
+    is_known = ((places >= 0) & (places < size)).reshape(shape)
+    return torch.where(is_known, x.index_select(axis, places.clamp(0, size - 1)), number)
 
 
 def _prod(x: Any, *, dtype: Any = None) -> Any:

@@ -75,7 +75,7 @@ SPECS = variants(
             "replacement": f"{__name__}:patch_full_and_scatter",
             "proofs": ("deepseek_v3",),
         },
-        ("torch>=2.10", "onnxscript>=0.5.4,<0.7.1"): {
+        ("torch>=2.6", "onnxscript>=0.5.4,<0.7.1"): {
             "replacement": f"{__name__}:patch_full",
             "proofs": ("idefics3", "idefics2"),
         },

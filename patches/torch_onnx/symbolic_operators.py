@@ -1,9 +1,9 @@
 """The exporter has no functions for some operators on sizes, such as `torch.sym_float` and `round`.
 
 Symptom: `No ONNX function found for <function sym_float>` for NLLB-MoE, `sym_min` for DeepSeek-V3.2; with torch 2.8 and
-later for `round(size / 2)`.
-Cause: `torch.sym_float`, `sym_max`, `sym_min` and `sym_not` are in the table of functions from torch 2.8, and `round`
-is not.
+later for `round(size / 2)`; to torch 2.8 for `int(size / 2)` and the root of a size.
+Cause: `torch.sym_float`, `sym_max`, `sym_min` and `sym_not` are in the table of functions from torch 2.8, `math.trunc`
+from 2.9, and `round` is not.
 What is done: they are added to it.
 Can go: when torch has all of them.
 """
@@ -32,7 +32,6 @@ SPECS = variants(
     {
         "id": "torch-onnx-symbolic-operators",
         "targets": ("torch.onnx._internal.exporter._registration:ONNXRegistry.get_decomps",),
-        "replacement": f"{__name__}:patch_get_decomps",
         "reason": "Operators on sizes have no ONNX function: no graph.",
         "upstream": (
             "https://github.com/pytorch/pytorch/blob/v2.8.0/torch/onnx/_internal/exporter/_torchlib/ops/symops.py",
@@ -40,7 +39,20 @@ SPECS = variants(
         "kind": "wrap",
     },
     {
-        "torch>=2.6,<2.8": {"requires": ("torch>=2.6,<2.8", "onnxscript>=0.1"), "proofs": ("nllb_moe_decoder",)},
-        "torch>=2.8": {"requires": ("torch>=2.8", "onnxscript>=0.1"), "proofs": ("rounding_gpt",)},
+        "torch>=2.6,<2.8": {
+            "requires": ("torch>=2.6,<2.8", "onnxscript>=0.1"),
+            "replacement": f"{__package__}._older_sizes:patch_get_decomps",
+            "proofs": ("nllb_moe_decoder",),
+        },
+        "torch>=2.8,<2.9": {
+            "requires": ("torch>=2.8,<2.9", "onnxscript>=0.1"),
+            "replacement": f"{__package__}._older_sizes:patch_get_decomps",
+            "proofs": ("spacing_gpt",),
+        },
+        "torch>=2.9": {
+            "requires": ("torch>=2.9", "onnxscript>=0.1"),
+            "replacement": f"{__name__}:patch_get_decomps",
+            "proofs": ("rounding_gpt",),
+        },
     },
 )

@@ -1,6 +1,7 @@
 """Patches for releases of torch that are older than the one installed: what they do, without an export."""
 
 import builtins
+import math
 import operator
 import sys
 import warnings
@@ -20,6 +21,7 @@ from exportcompat.patches.torch_export.checked_elements import patch_decompose_e
 from exportcompat.patches.torch_export.frozen_copies import patch_functional_tensor_dispatch
 from exportcompat.patches.torch_export.new_attributes import patch_detect_attribute_assignment
 from exportcompat.patches.torch_export.size_extremes import patch_graph_capture
+from exportcompat.patches.torch_onnx._older_sizes import patch_get_decomps as patch_get_decomps_older
 from exportcompat.patches.torch_onnx.batch_norm import patch_construct_node
 from exportcompat.patches.torch_onnx.cast_overload import patch_op_trace_dispatch
 from exportcompat.patches.torch_onnx.open_slices import patch_translate_fx_graph
@@ -285,6 +287,18 @@ def test_operators_on_sizes_have_functions_where_torch_has_none() -> None:
     for operator_ in (torch.sym_float, torch.sym_max, torch.sym_min, torch.sym_not):
         assert [item.fx_target for item in found(registry, operator_)] == [operator_]
         assert len(found(registry, operator_)) == 1
+    assert found(registry, torch.sin) == []
+    assert found(registry, math.trunc) == []
+
+
+def test_before_torch_2_9_a_size_has_a_root_and_a_whole_part_as_well() -> None:
+    registered: dict[Any, list[str]] = {torch.sym_float: ["known"]}
+    registry = SimpleNamespace(register_op=lambda target, function: registered.update({target: [function.__name__]}))
+    found = patch_get_decomps_older(lambda self, target: registered.get(target, []))
+    assert found(registry, torch.sym_float) == ["known"]
+    assert found(registry, math.trunc) == ["_whole_part"]
+    assert found(registry, torch._sym_sqrt) == ["_root"]
+    assert found(registry, torch.sym_max) == ["_larger"]
     assert found(registry, torch.sin) == []
 
 

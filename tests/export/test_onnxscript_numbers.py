@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn
 
+from exportcompat.patches.torch_onnx._old_functions import corrections
 from exportcompat.patches.torch_onnx.full_types import patch_full, patch_full_and_scatter
 from exportcompat.patches.torch_onnx.resize_to_one import patch_upsample_align_corners_mode
 
@@ -58,3 +59,69 @@ def test_a_number_that_is_scattered_is_a_tensor_of_the_type(dtype: Any) -> None:
 )
 def test_maps_of_one_row_take_the_middle(given: str, wanted: str) -> None:
     assert patch_upsample_align_corners_mode(lambda align_corners: given)(False) == wanted
+
+
+_aten = torch.ops.aten
+_NAN = float("nan")
+
+
+def _said_otherwise(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return what stands for an operator; no call of it is to be left as it was."""
+    found = corrections()[operator](*args, **kwargs)
+    assert found is not NotImplemented
+    torch.testing.assert_close(found, operator(*args, **kwargs), equal_nan=True, rtol=1e-6, atol=1e-5)
+    return found
+
+
+@pytest.mark.parametrize("normalization", [0, 1, 2])
+@pytest.mark.parametrize("axes", [[0], [1], [2], [1, 0], [0, 2]])
+@pytest.mark.parametrize("count", [6, 7])
+def test_a_spectrum_has_its_other_half(normalization: int, axes: list[int], count: int) -> None:
+    shape = [count if axis == axes[-1] else 4 for axis in range(3)]
+    spectrum = torch.fft.rfftn(torch.arange(1.0, 1 + 16 * count).reshape(shape).sqrt(), dim=axes)
+    found = _said_otherwise(_aten._fft_c2r.default, spectrum, axes, normalization, count)
+    assert list(found.shape) == shape
+
+
+def test_a_conjugate_is_made_of_its_parts() -> None:
+    x = torch.complex(torch.tensor([1.0, -2.0]), torch.tensor([3.0, 0.5]))
+    found = corrections()[_aten._conj.default](x)
+    assert torch.equal(found, x.conj().resolve_conj())
+    real = torch.ones(2)
+    assert corrections()[_aten._conj.default](real) is real
+
+
+def test_nan_is_close_to_nan_where_that_is_asked_for() -> None:
+    x, y = torch.tensor([1.0, _NAN, _NAN, float("inf")]), torch.tensor([1.0, _NAN, 1.0, float("inf")])
+    assert _said_otherwise(_aten.isclose.default, x, y, equal_nan=True).tolist() == [True, True, False, True]
+    assert corrections()[_aten.isclose.default](x, y) is NotImplemented
+
+
+def test_a_weight_of_one_axis_leaves_none() -> None:
+    x, weight = torch.arange(12.0).reshape(2, 2, 3), torch.tensor([1.0, -1.0, 0.5])
+    assert _said_otherwise(_aten.linear.default, x, weight).shape == (2, 2)
+    assert corrections()[_aten.linear.default](x, weight[None]) is NotImplemented
+
+
+@pytest.mark.parametrize("x", [torch.arange(1.0, 7).reshape(2, 3), torch.arange(4), torch.tensor([[True, False]])])
+def test_a_product_of_all_has_no_axes(x: Any) -> None:
+    assert _said_otherwise(_aten.prod.default, x).shape == ()
+    _said_otherwise(_aten.prod.default, x, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("x", "value"),
+    [(torch.rand(2, 3, 4), None), (torch.arange(24).reshape(2, 3, 4), -100), (torch.rand(2, 3, 4) > 0.5, True)],
+)
+def test_places_around_a_tensor_are_as_many_as_sizes_say(x: Any, value: float | None) -> None:
+    class Padded(nn.Module):  # type: ignore[misc,unused-ignore]
+        def forward(self, x: Any) -> Any:
+            pad = corrections()[_aten.pad.default]
+            return pad(x, [x.shape[0], -(x.shape[1] // 3), 0, x.shape[1]], "constant", value)
+
+    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
+    module = torch.export.export(Padded(), (x,), dynamic_shapes=(sizes,)).module()
+    for other in (x, x[:1].repeat(3, 3, 1)):
+        counts = [other.shape[0], -(other.shape[1] // 3), 0, other.shape[1]]
+        assert torch.equal(module(other), _aten.pad.default(other, counts, "constant", value))
+    assert corrections()[_aten.pad.default](x, [1, 1]) is NotImplemented

@@ -26,7 +26,7 @@ from ._progress_counts import counting, counting_nodes
 from ._talk import Talk, calm
 from ._transformers_js import lay_out
 
-_NEEDED = ("onnx>=1.17", "onnxscript>=0.2", "onnxruntime>=1.20")
+_NEEDED = ("onnx>=1.17", "onnxscript>=0.2", "onnx-ir>=0.1", "onnxruntime>=1.20")
 _SHOWN = 20
 """Names of a list in one line of text; `--json` has all."""
 

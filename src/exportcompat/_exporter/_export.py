@@ -233,7 +233,7 @@ def export_plainly(model: Any, inputs: Inputs, folder: Path) -> Exported:
 
 def _require_packages(registry: Registry | None, *, verify: bool) -> None:
     """Ask for everything at once: an export that fails at its last stage has cost the others."""
-    for package in ("torch", "onnxscript", *(["onnxruntime"] if verify else [])):
+    for package in ("torch", "onnxscript", *(["onnx_ir", "onnxruntime"] if verify else [])):
         require(package, "onnx")
     check_companions(registry)
 

@@ -169,7 +169,8 @@ def program(
             raise
         raise reason from error
     name_axes(made, observer.axes())
-    make_lean(made.model)
+    if not make_lean(made.model):
+        say("  the graph stays as torch makes it, which is slower; with onnxscript 0.3 or later it is made lean")
     return made, names[0]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from exportcompat._extras import require
 from exportcompat._verification import FIRST, LATER, PAST_ARGUMENT, PREFIX
 
-from ._graph import Writer, producer
+from ._graph import Writer, producer, redirect
 from ._tidy import tidy
 
 STATES = "encoder_hidden_states"
@@ -83,7 +83,7 @@ def _without_states(model: Any) -> bool:
         return False
     for present, past in found.items():
         graph.outputs.remove(present)
-        present.replace_all_uses_with(past)
+        redirect(present, past)
     _empty(graph, states)
     return True
 
@@ -104,7 +104,7 @@ def _empty(graph: Any, value: Any) -> None:
     batch = writer.node("Shape", [tokens], attributes={"start": 0, "end": 1})
     shape = writer.node("Concat", [batch, writer.constant(np.array(sizes, np.int64))], attributes={"axis": 0})
     nothing = writer.constant(np.zeros([1, *sizes], value.dtype.numpy()))
-    value.replace_all_uses_with(writer.node("Expand", [nothing, shape], value))
+    redirect(value, writer.node("Expand", [nothing, shape], value))
     graph.inputs.remove(value)
 
 

@@ -99,10 +99,23 @@ class Writer:
         return value
 
 
+def redirect(old: Any, new: Any) -> None:
+    """Let every node that reads `old` read `new`; what the graph returns stays."""
+    # onnx-ir before 0.1.12 has no method for it.
+    for node, place in tuple(old.uses()):
+        node.replace_input_with(place, new)
+
+
 def replace(old: Any, new: Any) -> None:
-    """Let everything read `new` in place of `old`; an output of the graph keeps its name, type and shape."""
+    """Let everything read `new`, which a node makes, in place of `old`.
+
+    An output of the graph keeps its name, type and shape.
+    """
     name, is_output = old.name, old.is_graph_output()
     new.dtype, new.shape = old.dtype, old.shape
-    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    redirect(old, new)
     if is_output:
+        outputs = new.producer().graph.outputs
+        for place in [place for place, value in enumerate(outputs) if value is old]:
+            outputs[place] = new
         old.name, new.name = f"{name}_plain", name
