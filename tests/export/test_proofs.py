@@ -27,6 +27,7 @@ SHOWN = {
     ("doge-mask", "*"): "tests/export/test_eager_decoder.py",
     ("git-mask-length", "transformers<5.0"): "tests/export/test_assumptions.py",
     ("rotary-complex", "transformers>=4.54"): "tests/export/test_complex_numbers.py",
+    ("torch-onnx-sample-branches", "*"): "tests/export/test_sample_branches.py",
 }
 """Specs that change no file, by id and range: a test shows what an export costs, eager gives, is refused or has."""
 
