@@ -6,8 +6,8 @@ import pytest
 
 from exportcompat import ExportCompatError
 from exportcompat._serving import check_weights, find_target, make_lean
-from exportcompat._serving._grouped_query import group_queries
 from exportcompat._serving._graph import Writer, replace
+from exportcompat._serving._grouped_query import group_queries
 from exportcompat._serving._growing_attention import grow_within
 from exportcompat._serving._idle_reshapes import drop_idle_reshapes
 from exportcompat._serving._last_logits import keep_last

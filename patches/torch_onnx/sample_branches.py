@@ -1,9 +1,9 @@
 """A branch on data goes as it does for the sample where torch's exporter has fallen back on another capture.
 
-Symptom: `if x.sum() > 0:` exports, and the file has one side of it, for any data; nothing says so. From torch 2.9 on the
-export fails.
-Cause: where `torch.export` cannot capture a model, the exporter of torch 2.6 and 2.7 traces it with `torch.jit`, and that
-of 2.8 takes a draft, which answers such questions by the data of the sample.
+Symptom: `if x.sum() > 0:` exports, and the file has one side of it, for any data; nothing says so. From torch 2.9 on
+the export fails.
+Cause: where `torch.export` cannot capture a model, the exporter of torch 2.6 and 2.7 traces it with `torch.jit`, and
+that of 2.8 takes a draft, which answers such questions by the data of the sample.
 What is done: the questions are told to the open scopes, with their lines: those that `torch.jit` warns of, or that the
 report of the draft names.
 Can go: with torch 2.8.
