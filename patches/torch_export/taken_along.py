@@ -18,7 +18,7 @@ and 2.15.0).
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import variants
 
 
 def patch_override(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,15 +33,19 @@ def patch_override(original: Callable[..., Any]) -> Callable[..., Any]:
     return _override
 
 
-SPECS = (
-    PatchingSpec(
-        id="torch-export-taken-along",
-        targets=("torch._export.non_strict_utils:_NonStrictTorchFunctionHandler._override",),
-        replacement=f"{__name__}:patch_override",
-        requires=("torch>=2.6",),
-        reason="`take_along_dim`, `linspace` and others make numbers of sizes: no graph for other ones.",
-        upstream=("https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/TensorAdvancedIndexing.cpp",),
-        proofs=("taking_gpt", "spacing_gpt"),
-        kind="wrap",
-    ),
+SPECS = variants(
+    {
+        "id": "torch-export-taken-along",
+        "targets": ("torch._export.non_strict_utils:_NonStrictTorchFunctionHandler._override",),
+        "replacement": f"{__name__}:patch_override",
+        "reason": "`take_along_dim`, `linspace` and others make numbers of sizes: no graph for other ones.",
+        "upstream": (
+            "https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/native/TensorAdvancedIndexing.cpp",
+        ),
+        "kind": "wrap",
+    },
+    {
+        "torch>=2.6,<2.11": {"proofs": ("spacing_gpt",)},
+        "torch>=2.11": {"proofs": ("taking_gpt", "spacing_gpt")},
+    },
 )
