@@ -75,7 +75,11 @@ SPECS = variants(
             "replacement": f"{__name__}:patch_full_and_scatter",
             "proofs": ("deepseek_v3",),
         },
-        ("torch>=2.6", "onnxscript>=0.5.4,<0.7.1"): {
+        ("torch>=2.6,<2.10", "onnxscript>=0.5.4,<0.7.1"): {
+            "replacement": f"{__name__}:patch_full",
+            "proofs": ("qwen2_vl", "qwen3_vl"),
+        },
+        ("torch>=2.10", "onnxscript>=0.5.4,<0.7.1"): {
             "replacement": f"{__name__}:patch_full",
             "proofs": ("idefics3", "idefics2"),
         },
