@@ -45,7 +45,7 @@ SPECS = variants(
         "kind": "wrap",
     },
     {
-        "torch>=2.6,<2.11": {"proofs": ("spacing_gpt",)},
+        "torch>=2.7,<2.11": {"proofs": ("spacing_gpt",)},
         "torch>=2.11": {"proofs": ("taking_gpt", "spacing_gpt")},
     },
 )
