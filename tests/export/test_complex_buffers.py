@@ -11,7 +11,7 @@ ir = pytest.importorskip("onnx_ir", reason="the graph is one of onnx_ir")
 from exportcompat.patches.torch_onnx.complex_buffers import patch_exported_program_to_onnx_program
 
 
-class Held(ir.Tensor):  # type: ignore[misc,unused-ignore]
+class Held(ir.Tensor):  # type: ignore[name-defined,misc,unused-ignore]
     """A tensor of torch in a graph, as the exporter has it."""
 
     def __init__(self, tensor: Any, name: str | None = None) -> None:
