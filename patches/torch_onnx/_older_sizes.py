@@ -22,7 +22,6 @@ def _root(number: FLOAT) -> FLOAT:
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     math.trunc: _whole_part,
     torch._sym_sqrt: _root,
-    torch.sym_sqrt: _root,
 }
 """Function of ONNX for each operator; scalars, sizes are int64."""
 

@@ -83,7 +83,7 @@ def _tell(places: Iterable[tuple[str, int, str]]) -> None:
                 function=function,
                 source=linecache.getline(file, line).strip(),
             )
-            for file, line, function in dict.fromkeys(places)
+            for file, line, function in places
         ]
     )
 
