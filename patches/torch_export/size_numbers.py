@@ -16,7 +16,7 @@ Can go: when torch exports `int` of a size.
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.patches.toolkit.records import variants
+from exportcompat.registry import PatchingSpec
 
 
 def patch_export_to_aten_ir(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,19 +31,18 @@ def patch_export_to_aten_ir(original: Callable[..., Any]) -> Callable[..., Any]:
     return _export_to_aten_ir_make_fx
 
 
-SPECS = variants(
-    {
-        "id": "torch-export-size-numbers",
-        "targets": ("torch.export._trace:_export_to_aten_ir_make_fx",),
-        "replacement": f"{__name__}:patch_export_to_aten_ir",
-        "reason": "int(size) is the size of the sample: a graph for one height and width, which nothing says.",
-        "upstream": (
+SPECS = (
+    PatchingSpec(
+        id="torch-export-size-numbers",
+        targets=("torch.export._trace:_export_to_aten_ir_make_fx",),
+        replacement=f"{__name__}:patch_export_to_aten_ir",
+        requires=("torch>=2.6",),
+        reason="int(size) is the size of the sample: a graph for one height and width, which nothing says.",
+        upstream=(
             "https://github.com/pytorch/pytorch/blob/v2.13.0/torch/__init__.py",
             "https://github.com/fabio-sim/Depth-Anything-ONNX/issues/14",
         ),
-        "proofs": ("counting_gpt",),
-        "kind": "wrap",
-    },
-    # With torch 2.7 and 2.8 the sizes stay, and the exporter has no right graph for them.
-    {"torch>=2.6": {}},
+        proofs=("counting_gpt",),
+        kind="wrap",
+    ),
 )

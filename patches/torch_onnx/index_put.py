@@ -10,7 +10,8 @@ then on to 0.7.1 `_aten_index_put_bool` is a `Where` of all values, which are as
 What is done: behind the capture, `index_put` becomes a `scatter` on a tensor whose indexed axes are one. With a mask
 it becomes a `where`, for which the values are spread to where the mask is true. From 0.5.7 on the latter alone is done.
 Operators that ONNX lacks are taken apart as `torch-onnx-missing-operators` does it, which has the same place and is for
-later releases; `//` of integers too, which goes by float32 in these.
+later releases; `//` of integers too, which goes by float32 in these, and `irfft`, `isclose(equal_nan=True)`, `prod()`,
+`linear` with a weight of one axis and padding by sizes, of which these have other numbers or axes, or no function.
 Can go: with onnxscript 0.7.1; 0.7.2 translates it at any size, and masks too.
 """
 

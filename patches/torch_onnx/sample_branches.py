@@ -13,8 +13,8 @@ import ast
 import linecache
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from exportcompat.patches.toolkit.records import variants
@@ -29,7 +29,7 @@ def patch_trace(original: Callable[..., Any]) -> Callable[..., Any]:
     def _capture(self: Any, *args: Any, **kwargs: Any) -> Any:
         with _traced() as questions:
             program = original(self, *args, **kwargs)
-        _tell((item.filename, item.lineno, _function(item)) for item in questions)
+        _tell((item.filename, item.lineno, _function(item.filename, item.lineno)) for item in questions)
         return program
 
     return _capture
@@ -88,15 +88,20 @@ def _tell(places: Iterable[tuple[str, int, str]]) -> None:
     )
 
 
-def _function(warning: warnings.WarningMessage) -> str:
-    """Return the name of the innermost function around the line that a warning is about."""
-    found = "forward"
-    with suppress(OSError, SyntaxError, ValueError):
-        tree = ast.parse(Path(warning.filename).read_text("utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and node.lineno <= warning.lineno <= (node.end_lineno or 0):
-                found = node.name
-    return found
+def _function(file: str, line: int) -> str:
+    """Return the name of the innermost function around a line."""
+    names = [item.name for item in _functions(file) if item.lineno <= line <= (item.end_lineno or 0)]
+    return names[-1] if names else "forward"
+
+
+@lru_cache(maxsize=8)
+def _functions(file: str) -> list[ast.FunctionDef]:
+    """Return the functions of a file, those within others behind them; a trace asks by many lines of one file."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
 
 
 _STRATEGIES = "torch.onnx._internal.exporter._capture_strategies"

@@ -40,19 +40,13 @@ SPECS = variants(
     },
     {
         "torch>=2.6,<2.8": {
-            "requires": ("torch>=2.6,<2.8", "onnxscript>=0.1"),
             "replacement": f"{__package__}._older_sizes:patch_get_decomps",
             "proofs": ("nllb_moe_decoder",),
         },
         "torch>=2.8,<2.9": {
-            "requires": ("torch>=2.8,<2.9", "onnxscript>=0.1"),
             "replacement": f"{__package__}._older_sizes:patch_get_decomps",
             "proofs": ("spacing_gpt",),
         },
-        "torch>=2.9": {
-            "requires": ("torch>=2.9", "onnxscript>=0.1"),
-            "replacement": f"{__name__}:patch_get_decomps",
-            "proofs": ("rounding_gpt",),
-        },
+        "torch>=2.9": {"replacement": f"{__name__}:patch_get_decomps", "proofs": ("rounding_gpt",)},
     },
 )
