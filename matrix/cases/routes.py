@@ -20,6 +20,9 @@ _BY_EXPORT = {
 }
 """Models that stand for what `export` has to find out of a model."""
 
+_EVERYWHERE = ("llama", "bert")
+"""Models whose way by `export` is run in every cell: what a page shows first must work wherever anything does."""
+
 _IN_BFLOAT16 = {
     "gpt_oss": "experts are chosen by `TopK`, which has no bfloat16",
     "gemma3": "norms multiply with a scale in float32",
@@ -73,7 +76,7 @@ def _by_export(case: Case, what: str) -> Case:
         name=f"{case.name}_export",
         title=f"{case.title}, by `export`: {what}",
         shown=False,
-        everywhere=False,
+        everywhere=case.name in _EVERYWHERE,
         telling=False,
         compare=compare,
         write=EXPORT_END_TO_END,
