@@ -50,3 +50,10 @@ def test_a_source_is_a_link() -> None:
 def test_what_is_malformed_is_refused() -> None:
     with pytest.raises(SpecError, match="is not a version range"):
         variants(BASE, {"transformers==": {}})
+
+
+@pytest.mark.parametrize("base", [{"requires": ("torch>=2.8",)}, {}])
+def test_requires_beside_a_range_is_refused_and_not_dropped(base: dict[str, Any]) -> None:
+    fields = {} if base else {"requires": ("onnxscript<0.7.1",)}
+    with pytest.raises(SpecError, match=r"spec 'mine': `requires` is given beside the range 'torch>=2.9'"):
+        variants({**BASE, **base}, {"torch>=2.9": fields})

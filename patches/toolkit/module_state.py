@@ -1,16 +1,19 @@
 """What a module and its helpers hold beside tensors' values: attributes and tables. Both can be given back."""
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-_TABLES = (dict, OrderedDict, set)
-"""What a module keeps parameters, buffers, modules and hooks in, and models their own tables."""
+_TABLES = (dict, OrderedDict, defaultdict, set, list, deque)
+"""What a module keeps parameters, buffers, modules and hooks in, and models their own tables and logs."""
 
-_State = tuple[Any, dict[str, Any], dict[str, Any]]
-"""A module or a helper of one, its attributes, and what its tables hold."""
+_Table = tuple[Any, Any]
+"""A table, and a copy of it: what it held."""
+
+_State = tuple[Any, dict[str, Any], list[_Table]]
+"""A module or a helper of one, its attributes, and the tables that it holds, those in other tables included."""
 
 _Left = list[list[_State]]
 """What models had before tries that failed."""
@@ -82,10 +85,8 @@ def _helpers(modules: list[Any]) -> list[Any]:
 def _give_back_all(states: list[_State]) -> None:
     for module, attributes, tables in states:
         give_back(module.__dict__, attributes)
-        for name, before in tables.items():
-            table = module.__dict__[name]
-            table.clear()
-            table.update(before)
+        for table, before in tables:
+            _refill(table, before)
 
 
 def _give_back_tensors(states: list[_State]) -> None:
@@ -94,11 +95,9 @@ def _give_back_tensors(states: list[_State]) -> None:
         names = _new_tensors(module.__dict__, attributes)
         now = {name: value for name, value in module.__dict__.items() if name not in names}
         give_back(module.__dict__, {**now, **{name: attributes[name] for name in names & attributes.keys()}})
-        for name, before in tables.items():
-            table = module.__dict__[name]
-            if isinstance(before, dict) and isinstance(table, dict) and _new_tensors(table, before):
-                table.clear()
-                table.update(before)
+        for table, before in tables:
+            if _has_new_tensor(table, before):
+                _refill(table, before)
 
 
 def _new_tensors(after: dict[str, Any], before: dict[str, Any]) -> set[str]:
@@ -107,8 +106,35 @@ def _new_tensors(after: dict[str, Any], before: dict[str, Any]) -> set[str]:
     return {name for name, value in after.items() if isinstance(value, Tensor) and value is not before.get(name)}
 
 
-def _tables(module: Any) -> dict[str, Any]:
-    return {name: value.copy() for name, value in module.__dict__.items() if type(value) in _TABLES}
+def _has_new_tensor(table: Any, before: Any) -> bool:
+    from torch import Tensor
+
+    known = {id(value) for value in _values(before)}
+    return any(isinstance(value, Tensor) and id(value) not in known for value in _values(table))
+
+
+def _refill(table: Any, before: Any) -> None:
+    table.clear()
+    if isinstance(table, list | deque):
+        table.extend(before)
+    else:
+        table.update(before)
+
+
+def _tables(owner: Any) -> list[_Table]:
+    """Return the tables that an object holds, and those in them, each once."""
+    found: dict[int, _Table] = {}
+    waiting = [value for value in owner.__dict__.values() if type(value) in _TABLES]
+    while waiting:
+        table = waiting.pop()
+        if id(table) not in found:
+            found[id(table)] = table, table.copy()
+            waiting += [value for value in _values(table) if type(value) in _TABLES]
+    return list(found.values())
+
+
+def _values(table: Any) -> list[Any]:
+    return list(table.values() if isinstance(table, dict) else table)
 
 
 def give_back(namespace: dict[str, Any], before: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.registry import PatchingSpec, SpecError
 
 TORCH = "torch>=2.6"
 """The oldest torch that is supported; a record that names transformers alone is for this one and all later ones."""
@@ -28,8 +28,13 @@ def variants(base: Mapping[str, Any], changes: Mapping[str | tuple[str, ...], Ma
         changes: for each range, a requirement string or several, the fields that it has beside `base`, or otherwise.
 
     Raises:
-        SpecError: a field is malformed; see `PatchingSpec`.
+        SpecError: a field is malformed; see `PatchingSpec`. `requires` is the range, and is no field beside it.
     """
+    for ranges, fields in changes.items():
+        if "requires" in {**base, **fields}:
+            raise SpecError(
+                f"spec {base.get('id')!r}: `requires` is given beside the range {ranges!r}; write all packages in the range"
+            )
     frame = sys._getframe(1)
     # The area and messages name whoever writes the record down, and not this function.
     definer = f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -8,6 +8,7 @@ import torch
 from onnxscript import FLOAT, INT64
 from onnxscript.onnx_opset import opset18 as op
 
+from .symbolic_operators import knowing
 from .symbolic_operators import patch_get_decomps as patch_for_later
 
 
@@ -28,13 +29,4 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
 
 def patch_get_decomps(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `ONNXRegistry.get_decomps` know these operators, beside those that later releases lack as well."""
-    of_later = patch_for_later(original)
-
-    def get_decomps(self: Any, target: Any) -> Any:
-        known = of_later(self, target)
-        if known or target not in FUNCTIONS:
-            return known
-        self.register_op(target, FUNCTIONS[target])
-        return original(self, target)
-
-    return get_decomps
+    return knowing(patch_for_later(original), FUNCTIONS)

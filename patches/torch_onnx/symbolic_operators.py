@@ -8,7 +8,7 @@ What is done: they are added to it.
 Can go: when torch has all of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from exportcompat.patches.toolkit.records import variants
@@ -18,11 +18,17 @@ def patch_get_decomps(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `ONNXRegistry.get_decomps` know operators on sizes."""
     from ._symbolic_operators import FUNCTIONS
 
+    return knowing(original, FUNCTIONS)
+
+
+def knowing(original: Callable[..., Any], functions: Mapping[Any, Callable[..., Any]]) -> Callable[..., Any]:
+    """Return `get_decomps` that gives an operator which nothing is known of its function here, if it has one."""
+
     def get_decomps(self: Any, target: Any) -> Any:
         known = original(self, target)
-        if known or target not in FUNCTIONS:
+        if known or target not in functions:
             return known
-        self.register_op(target, FUNCTIONS[target])
+        self.register_op(target, functions[target])
         return original(self, target)
 
     return get_decomps

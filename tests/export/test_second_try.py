@@ -1,5 +1,6 @@
 """A model is as it was after all tries of the exporter, and between them has no tensors of the last one."""
 
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
@@ -96,3 +97,42 @@ def test_what_a_module_holds_keeps_no_tensor_of_a_capture() -> None:
     with apply_patches():
         torch.export.export(model, (torch.ones(2, 3),), strict=False)
     assert not vars(model.table)
+
+
+class Logging(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Puts what it computes into a list, a queue and tables inside of a table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+        self.calls: list[Any] = []
+        self.last: deque[Any] = deque([torch.ones(1)], maxlen=1)
+        self.named: dict[str, Any] = {"sums": [], "rows": {}}
+
+    def forward(self, x: Any) -> Any:
+        y = self.layer(x)
+        self.calls.append(y)
+        self.last.append(y)
+        self.named["sums"].append(y.sum())
+        self.named["rows"]["first"] = y[0]
+        return y
+
+
+def test_lists_and_tables_inside_of_tables_keep_no_tensor_of_a_capture() -> None:
+    model = Logging()
+    calls, last, sums, kept = model.calls, model.last, model.named["sums"], model.last[0]
+    with apply_patches():
+        torch.export.export(model, (torch.ones(2, 2),), strict=False)
+    assert (model.calls, model.last, model.named) == ([], deque([kept]), {"sums": [], "rows": {}})
+    assert model.calls is calls and model.last is last and model.named["sums"] is sums
+
+
+def test_a_list_of_a_failed_try_loses_its_tensors_and_keeps_the_rest() -> None:
+    model = Logging()
+    with kept_through():
+        with suppress(RuntimeError), kept_for_next_try(model):
+            model.calls.append(torch.ones(1))
+            model.named["mark"] = "set"
+            raise RuntimeError("no graph")
+        assert (model.calls, model.named.get("mark")) == ([], "set")
+    assert "mark" not in model.named
