@@ -33,7 +33,8 @@ def variants(base: Mapping[str, Any], changes: Mapping[str | tuple[str, ...], Ma
     for ranges, fields in changes.items():
         if "requires" in {**base, **fields}:
             raise SpecError(
-                f"spec {base.get('id')!r}: `requires` is given beside the range {ranges!r}; write all packages in the range"
+                f"spec {base.get('id')!r}: `requires` is given beside the range {ranges!r}; "
+                "write all packages into the range"
             )
     frame = sys._getframe(1)
     # The area and messages name whoever writes the record down, and not this function.

@@ -73,9 +73,25 @@ def _average_by(
     divisor_override: int | None = None,
 ) -> Any:
     """Return sums of windows over a given divisor, which ONNX' `AveragePool` does not take."""
-    if divisor_override is None or ceil_mode:
+    if divisor_override is None:
         return NotImplemented
     rank = 2 if x.dim() <= 4 else 3
-    size = math.prod(kernel) if len(kernel) > 1 else kernel[0] ** rank
+    kernel, stride, padding = (_each(item, rank) for item in (kernel, stride or kernel, padding))
     pool = torch.nn.functional.avg_pool2d if rank == 2 else torch.nn.functional.avg_pool3d
-    return pool(x, kernel, stride, padding, False, True) * (size / divisor_override)
+    factor = math.prod(kernel) / divisor_override
+    if not ceil_mode:
+        return pool(x, kernel, stride, padding, False, True) * factor
+    # The last window may go beyond the end, where it finds nothing, but may not begin there.
+    behind = [pad + step - 1 for pad, step in zip(padding, stride, strict=True)]
+    around = [size for pair in zip(reversed(padding), reversed(behind), strict=True) for size in pair]
+    found = pool(torch.nn.functional.pad(x, around), kernel, stride) * factor
+    for axis, (pad, step, width) in enumerate(zip(padding, stride, kernel, strict=True), x.dim() - rank):
+        if width < step + 2 * pad:
+            found = found.narrow(axis, 0, torch.sym_min(found.shape[axis], (x.shape[axis] + pad + step - 1) // step))
+    return found
+
+
+def _each(given: int | Sequence[int], count: int) -> list[int]:
+    """Return a number for each axis."""
+    found = [given] if isinstance(given, int) else list(given)
+    return found * count if len(found) == 1 else found

@@ -33,10 +33,31 @@ def correct_squeeze(node: Any) -> None:
     ones = [axis for axis in axes if sizes and isinstance(sizes[axis], int) and sizes[axis] == 1]
     if not sizes or len(ones) == len(axes) or _is_squeezed_in_a_call(node):
         return
-    kept = [axis % len(sizes) for axis in axes if not isinstance(sizes[axis], int)]
+    dynamic = [axis % len(sizes) for axis in axes if not isinstance(sizes[axis], int)]
+    gone = _gone(node, dynamic, len(sizes) - len(ones))
+    kept = [axis for axis in dynamic if axis not in gone]
+    # What torch has found it has asked for, and that is told.
+    if node.target is not _aten.squeeze.default:
+        _tell([sympy.Eq(sizes[axis].node.expr, 1) for axis in gone], node)
     if not _is_broadcast(node, kept, {axis % len(sizes) for axis in ones}):
-        _tell([sizes[axis] for axis in kept], node)
-    _write(node, sorted({axis % len(sizes) for axis in ones}))
+        _tell([sympy.Ne(sizes[axis].node.expr, 1) for axis in kept], node)
+    _write(node, sorted({axis % len(sizes) for axis in [*ones, *gone]}))
+
+
+def _gone(node: Any, dynamic: list[int], rank: int) -> list[int]:
+    """Return the dynamic axes that are squeezed, because they are 1 in the sample; the file refuses other calls.
+
+    Who names an axis that is 1 in the sample wants it gone. Of all axes those are gone that torch has found to be.
+
+    Args:
+        node: the `squeeze`.
+        dynamic: its dynamic axes.
+        rank: how many axes are left if none of them goes.
+    """
+    sizes = node.args[0].meta["val"].shape
+    ones = [axis for axis in dynamic if sizes[axis].node.has_hint() and sizes[axis].node.hint == 1]
+    is_named = node.target is not _aten.squeeze.default
+    return ones if is_named or node.meta["val"].dim() == rank - len(ones) else []
 
 
 def _has_false_axes(value: Any) -> bool:
@@ -109,14 +130,14 @@ def _is_as_large(user: Any, node: Any) -> bool:
     return is_broadcast and (user.target is _COPIES[3] or any(item.dim() >= rank for item in tensors))
 
 
-def _tell(sizes: list[Any], node: Any) -> None:
-    """Note that dynamic sizes are taken not to be 1."""
+def _tell(taken: list[Any], node: Any) -> None:
+    """Note what is taken to be true of dynamic sizes."""
     capture = current()
     if capture is None:
         return
     place = next(_places(node), ("", 0, "", ""))
-    for size in sizes:
-        capture.decisions.setdefault(Decision(sympy.Ne(size.node.expr, 1), "branch", *place))
+    for relation in taken:
+        capture.decisions.setdefault(Decision(relation, "branch", *place))
 
 
 def _places(node: Any) -> Iterator[tuple[str, int, str, str]]:

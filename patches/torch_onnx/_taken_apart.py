@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ._attention_ranks import corrections as attention_ranks
+from ._batch_statistics import corrections as batch_statistics
 from ._complex_shapes import corrections as complex_shapes
 from ._error_functions import table as error_functions
 from ._exact_division import table as divisions
@@ -49,6 +50,7 @@ def corrections() -> dict[Any, Callable[..., Any]]:
     aten = torch.ops.aten
     return {
         **attention_ranks(),
+        **batch_statistics(),
         **number_types(),
         **divisions(),
         **error_functions(),

@@ -268,6 +268,48 @@ def test_a_file_keeps_large_numbers_and_sides(tmp_path: Path) -> None:
             torch.testing.assert_close(torch.from_numpy(one), wanted, atol=1e-5, rtol=1e-5)
 
 
+class Pooled(Module):  # type: ignore[misc,unused-ignore]
+    """Sums of windows over a divisor, of which the last ones go beyond the end."""
+
+    def forward(self, x: Any) -> Any:
+        pool = torch.nn.functional.avg_pool2d
+        return tuple(pool(x, 3, step, 1, ceil_mode=True, divisor_override=5) for step in (2, 5))
+
+
+@needs_the_spec
+def test_a_file_pools_over_a_divisor(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    session = session_of(Pooled(), (torch.randn(2, 3, 8, 8),), tmp_path, ({2: "height", 3: "width"},))
+    for shape in ((8, 8), (9, 13), (6, 11)):
+        x = torch.randn(2, 3, *shape, generator=generator)
+        for one, wanted in zip(session.run(None, {"x": x.numpy()}), Pooled()(x), strict=True):
+            torch.testing.assert_close(torch.from_numpy(one), wanted, atol=1e-5, rtol=1e-5)
+
+
+class Trained(Module):  # type: ignore[misc,unused-ignore]
+    """Normalizes a batch as in training, and has other means from before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Conv1d(4, 4, 3)
+        self.register_buffer("mean", torch.ones(4))
+        self.register_buffer("var", torch.full((4,), 3.0))
+
+    def forward(self, x: Any) -> Any:
+        return torch.nn.functional.batch_norm(self.layer(x), self.mean, self.var, training=True)
+
+
+@needs_the_spec
+def test_a_file_normalizes_a_batch_in_training_by_its_own_means(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    session = session_of(Trained(), (torch.randn(3, 4, 9),), tmp_path, ({0: "batch", 2: "length"},))
+    for shape in ((3, 4, 9), (5, 4, 14)):
+        x = torch.randn(shape, generator=generator) * 3 + 2
+        (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), Trained()(x).detach(), atol=1e-5, rtol=1e-5)
+
+
 class Averaged(Module):  # type: ignore[misc,unused-ignore]
     """Means of what is scattered to each place."""
 

@@ -136,6 +136,18 @@ def test_windows_of_any_size(sizes: tuple[int, int]) -> None:
     torch.testing.assert_close(x, functional.adaptive_avg_pool2d(x0, sizes))
 
 
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(3, 2, 1), (3, 5, 1), (2, 3, 0), ((2, 3), (1, 2), (1, 0)), (4, 4, 2)]
+)
+def test_sums_of_windows_over_a_divisor(kernel: Any, stride: Any, padding: Any, ceil_mode: bool) -> None:
+    for height in range(4, 12):
+        x = torch.randn(2, 3, height, height + 1, generator=torch.Generator().manual_seed(height))
+        wanted = functional.avg_pool2d(x, kernel, stride, padding, ceil_mode, divisor_override=7)
+        found = _pooling._average_by(x, kernel, stride, padding, ceil_mode, True, 7)
+        torch.testing.assert_close(found, wanted)
+
+
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize("weighed", [True, False])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

@@ -128,6 +128,19 @@ def test_a_squeeze_of_all_axes_is_that_of_a_call(tmp_path: Path) -> None:
     assert_like_eager(Rows(), (2, 5, 4), axes, ((2, 5, 4), (1, 3, 4), (3, 9, 4)), tmp_path / "model.onnx")
 
 
+class Joined(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Squeezes an axis by its number, and all axes by a product along two of them."""
+
+    def forward(self, x: Any) -> Any:
+        return x.squeeze(-1) * 2, torch.tensordot(x, x, dims=([0, 1], [0, 1]))
+
+
+@pytest.mark.skipif(not hasattr(torch.export.Dim, "AUTO"), reason="this torch has no such dimension")
+def test_an_axis_that_is_one_in_the_sample_is_squeezed_there(tmp_path: Path) -> None:
+    axes = dict.fromkeys(range(3), torch.export.Dim.AUTO)
+    assert_like_eager(Joined(), (5, 4, 1), axes, ((5, 4, 1), (7, 4, 1)), tmp_path / "model.onnx")
+
+
 LENGTHS = ((5, 3), (5,), (5, 1, 2))
 """Of texts of several batches."""
 
