@@ -62,6 +62,7 @@ class Capture:
         failed: captures within this one that have failed; torch tries again, with fewer dynamic axes.
         seen: questions that were looked at.
         is_asking: an answer is under way, of which the shape environment must not tell once more.
+        factor: how many times as large as in the sample dynamic sizes are while it is traced.
     """
 
     decisions: dict[Decision, None] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class Capture:
     failed: list["Capture"] = field(default_factory=list)
     seen: set[Any] = field(default_factory=set)
     is_asking: bool = False
+    factor: int = 1
 
     def add(self, other: "Capture") -> None:
         """Take over what another capture has found."""
@@ -112,6 +114,12 @@ def noting() -> Iterator[Capture]:
 def current() -> Capture | None:
     """Return the capture of this thread that is under way."""
     return _LOCAL.captures[-1] if _LOCAL.captures else None
+
+
+def is_one_in_sample(size: Any) -> bool:
+    """Say whether a dynamic size is 1 in the sample of the capture that is under way."""
+    capture = current()
+    return bool(size.node.has_hint() and size.node.hint == (capture.factor if capture else 1))
 
 
 def asked_by_models(environment: Any) -> Collection[Any] | None:

@@ -9,6 +9,9 @@ from typing import Any
 _TABLES = (dict, OrderedDict, defaultdict, set, list, deque)
 """What a module keeps parameters, buffers, modules and hooks in, and models their own tables and logs."""
 
+_HOLDERS = (*_TABLES, tuple)
+"""What tables are looked for in."""
+
 _Table = tuple[Any, Any]
 """A table, and a copy of it: what it held."""
 
@@ -71,8 +74,8 @@ def preserved(model: Any) -> Iterator[None]:
 
 
 def _states(model: Any) -> list[_State]:
-    modules = list(getattr(model, "modules", list)())
-    return [(owner, dict(owner.__dict__), _tables(owner)) for owner in [*modules, *_helpers(modules)]]
+    modules, known = list(getattr(model, "modules", list)()), set[int]()
+    return [(owner, dict(owner.__dict__), _tables(owner, known)) for owner in [*modules, *_helpers(modules)]]
 
 
 def _helpers(modules: list[Any]) -> list[Any]:
@@ -121,16 +124,17 @@ def _refill(table: Any, before: Any) -> None:
         table.update(before)
 
 
-def _tables(owner: Any) -> list[_Table]:
-    """Return the tables that an object holds, and those in them, each once."""
-    found: dict[int, _Table] = {}
-    waiting = [value for value in owner.__dict__.values() if type(value) in _TABLES]
+def _tables(owner: Any, known: set[int]) -> list[_Table]:
+    """Return the tables that an object holds, and those in them or in tuples, which are not `known` yet."""
+    found: list[_Table] = []
+    waiting = [value for value in owner.__dict__.values() if type(value) in _HOLDERS]
     while waiting:
         table = waiting.pop()
-        if id(table) not in found:
-            found[id(table)] = table, table.copy()
-            waiting += [value for value in _values(table) if type(value) in _TABLES]
-    return list(found.values())
+        if id(table) not in known:
+            known.add(id(table))
+            found += [(table, table.copy())] if type(table) in _TABLES else []
+            waiting += [value for value in _values(table) if type(value) in _HOLDERS]
+    return found
 
 
 def _values(table: Any) -> list[Any]:

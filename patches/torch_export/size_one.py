@@ -36,6 +36,8 @@ def _enlarged(model: Any, args: Any, kwargs: Any, shapes: Any) -> tuple[Any, Any
     import torch
     from torch.utils._pytree import tree_map
 
+    from exportcompat.patches.toolkit.decisions import current
+
     try:
         found = [(leaf, list(_dynamic_axes(leaf, axes))) for leaf, axes in _leaves(model, args, kwargs, shapes)]
     except Exception:
@@ -43,6 +45,8 @@ def _enlarged(model: Any, args: Any, kwargs: Any, shapes: Any) -> tuple[Any, Any
         return args, kwargs
     if not any(leaf.shape[axis] == 1 for leaf, axes in found for axis in axes):
         return args, kwargs
+    if capture := current():
+        capture.factor = _FACTOR
     larger = {}
     for leaf, axes in found:
         counts = [_FACTOR if axis in axes else 1 for axis in range(leaf.dim())]

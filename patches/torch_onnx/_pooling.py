@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,8 +20,8 @@ def table() -> dict[Any, Callable[..., Any]]:
         aten.adaptive_max_pool1d.default: _largest,
         aten.adaptive_max_pool2d.default: _largest,
         aten.adaptive_max_pool3d.default: _largest,
-        aten.avg_pool2d.default: _average_by,
-        aten.avg_pool3d.default: _average_by,
+        aten.avg_pool2d.default: partial(_average_by, 2),
+        aten.avg_pool3d.default: partial(_average_by, 3),
     }
 
 
@@ -64,6 +65,7 @@ def _windows(length: Any, count: Any, device: Any) -> Any:
 
 
 def _average_by(
+    rank: int,
     x: Any,
     kernel: Sequence[int],
     stride: Sequence[int] = (),
@@ -72,23 +74,30 @@ def _average_by(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
-    """Return sums of windows over a given divisor, which ONNX' `AveragePool` does not take."""
+    """Return sums of windows over a given divisor, which ONNX' `AveragePool` does not take.
+
+    Args:
+        rank: how many of the last axes have windows.
+    """
     if divisor_override is None:
         return NotImplemented
-    rank = 2 if x.dim() <= 4 else 3
     kernel, stride, padding = (_each(item, rank) for item in (kernel, stride or kernel, padding))
     pool = torch.nn.functional.avg_pool2d if rank == 2 else torch.nn.functional.avg_pool3d
     factor = math.prod(kernel) / divisor_override
     if not ceil_mode:
         return pool(x, kernel, stride, padding, False, True) * factor
-    # The last window may go beyond the end, where it finds nothing, but may not begin there.
-    behind = [pad + step - 1 for pad, step in zip(padding, stride, strict=True)]
-    around = [size for pair in zip(reversed(padding), reversed(behind), strict=True) for size in pair]
-    found = pool(torch.nn.functional.pad(x, around), kernel, stride) * factor
+    found = pool(_with_room(x, stride, padding), kernel, stride) * factor
     for axis, (pad, step, width) in enumerate(zip(padding, stride, kernel, strict=True), x.dim() - rank):
+        # The last window may go beyond the end, but may not begin there.
         if width < step + 2 * pad:
             found = found.narrow(axis, 0, torch.sym_min(found.shape[axis], (x.shape[axis] + pad + step - 1) // step))
     return found
+
+
+def _with_room(x: Any, stride: Sequence[int], padding: Sequence[int]) -> Any:
+    """Return an input with its padding, and with zeros behind it for a last window that goes beyond the end."""
+    pairs = [(pad, pad + step - 1) for pad, step in zip(padding, stride, strict=True)]
+    return torch.nn.functional.pad(x, [size for pair in reversed(pairs) for size in pair])
 
 
 def _each(given: int | Sequence[int], count: int) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 import torch
 
-from exportcompat.patches.toolkit.decisions import Decision, current
+from exportcompat.patches.toolkit.decisions import Decision, current, is_one_in_sample
 
 _aten = torch.ops.aten
 _PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n\s*(?P<source>[^\n]*)')
@@ -34,30 +34,18 @@ def correct_squeeze(node: Any) -> None:
     if not sizes or len(ones) == len(axes) or _is_squeezed_in_a_call(node):
         return
     dynamic = [axis % len(sizes) for axis in axes if not isinstance(sizes[axis], int)]
-    gone = _gone(node, dynamic, len(sizes) - len(ones))
-    kept = [axis for axis in dynamic if axis not in gone]
-    # What torch has found it has asked for, and that is told.
-    if node.target is not _aten.squeeze.default:
+    fixed = {axis % len(sizes) for axis in ones}
+    # Of some axes torch has found that they are 1, and has taken them away.
+    has_less = node.meta["val"].dim() < len(sizes) - len(ones)
+    if has_less or not _is_broadcast(node, dynamic, fixed):
+        gone = [axis for axis in dynamic if is_one_in_sample(sizes[axis])]
+        if gone and node.target is _aten.squeeze.default:
+            # Which axes are 1 decides in a call, as without patches: the sample itself has none of these.
+            return
         _tell([sympy.Eq(sizes[axis].node.expr, 1) for axis in gone], node)
-    if not _is_broadcast(node, kept, {axis % len(sizes) for axis in ones}):
-        _tell([sympy.Ne(sizes[axis].node.expr, 1) for axis in kept], node)
-    _write(node, sorted({axis % len(sizes) for axis in [*ones, *gone]}))
-
-
-def _gone(node: Any, dynamic: list[int], rank: int) -> list[int]:
-    """Return the dynamic axes that are squeezed, because they are 1 in the sample; the file refuses other calls.
-
-    Who names an axis that is 1 in the sample wants it gone. Of all axes those are gone that torch has found to be.
-
-    Args:
-        node: the `squeeze`.
-        dynamic: its dynamic axes.
-        rank: how many axes are left if none of them goes.
-    """
-    sizes = node.args[0].meta["val"].shape
-    ones = [axis for axis in dynamic if sizes[axis].node.has_hint() and sizes[axis].node.hint == 1]
-    is_named = node.target is not _aten.squeeze.default
-    return ones if is_named or node.meta["val"].dim() == rank - len(ones) else []
+        _tell([sympy.Ne(sizes[axis].node.expr, 1) for axis in dynamic if axis not in gone], node)
+        fixed.update(gone)
+    _write(node, sorted(fixed))
 
 
 def _has_false_axes(value: Any) -> bool:

@@ -5,15 +5,17 @@ Cause: onnxscript lowers a boolean mask with the smallest float in place of minu
 is masked is then a uniform one, and gives the mean of all values, where eager attention gives 0.
 To torch 2.12 attention with a mask also asks whether its batch is 1, which is a branch on data where images have been
 selected (`Could not guard on data-dependent expression Eq(u0, 1)`: Idefics3, SmolVLM).
-A mask of numbers is added in eager mode: the smallest float everywhere gives the mean, and ONNX Runtime's `Attention`
-(opset 23) takes that very number for "no key" and gives 0. It also refuses a mask that all queries share, `(..., 1,
-keys)`, as Qwen2.5-VL's windows have it (`inconsistent q_sequence_length (between attn_mask and Q)`), and a call without
-rows, as the images of a text without any are (`Batch size must be greater than 0`: Gemma3, LLaVA), and gives one row
-for a query that all rows of the keys share (Granite Speech).
-What is done: while it is traced, rows without any key are set to 0 after the attention, and half of the smallest float
-stands for it in a mask of numbers; a shared mask is expanded to a row for each query. To 2.12 attention is computed
-step by step where the size of the batch is data, and from 2.13 on, for ONNX, where a call may have no rows, or a query
-is shared by rows.
+A mask of numbers is added in eager mode. Minus infinity in a whole row, as `nn.TransformerEncoder` has it for padding in
+front of a causal text, gives 0 there and NaN in ONNX, which the next layer spreads over the text. The smallest float
+everywhere gives the mean, and ONNX Runtime's `Attention` (opset 23) takes that very number for "no key" and gives 0. It
+also refuses a mask that all queries share, `(..., 1, keys)`, as Qwen2.5-VL's windows have it (`inconsistent
+q_sequence_length (between attn_mask and Q)`), and a call without rows, as the images of a text without any are (`Batch
+size must be greater than 0`: Gemma3, LLaVA), and gives one row for a query that all rows of the keys share (Granite
+Speech).
+What is done: while it is traced, rows without any key are set to 0 after the attention. In a mask of numbers the
+smallest float stands for minus infinity, and half of it for itself. A shared mask is expanded to a row for each query.
+To 2.12 attention is computed step by step where the size of the batch is data, and from 2.13 on, for ONNX, where a call
+may have no rows, or a query is shared by rows.
 Can go: when onnxscript zeroes them itself.
 """
 
@@ -42,21 +44,20 @@ def patch_scaled_dot_product_attention(original: Callable[..., Any]) -> Callable
         if attn_mask is None or not is_traced(query):
             return original(query, key, value, attn_mask, *args, **kwargs)
         mask = attn_mask.detach() if attn_mask.requires_grad else attn_mask
-        if mask.dtype != torch.bool:
-            return original(query, key, value, _expanded(_added(mask), query), *args, **kwargs)
-        output = original(query, key, value, _expanded(mask, query), *args, **kwargs)
+        is_key, given = (mask, mask) if mask.dtype == torch.bool else (mask != -torch.inf, _added(mask))
+        output = original(query, key, value, _expanded(given, query), *args, **kwargs)
         # ONNX Runtime reduces nothing along a negative axis where there are no sequences.
-        return torch.where(mask.any(dim=mask.dim() - 1, keepdim=True), output, 0.0)
+        return torch.where(is_key.any(dim=mask.dim() - 1, keepdim=True), output, 0.0)
 
     return scaled_dot_product_attention
 
 
 def _added(mask: Any) -> Any:
-    """Return a mask of numbers that weighs the same, without the one that ONNX Runtime takes for no key."""
+    """Return a mask of numbers that weighs the same, in which the one that ONNX Runtime takes for no key is for none."""
     import torch
 
     least = torch.finfo(mask.dtype).min
-    return torch.where(mask == least, least / 2, mask)
+    return torch.where(mask == least, least / 2, mask.clamp(min=least))
 
 
 def _expanded(mask: Any, query: Any) -> Any:

@@ -7,8 +7,9 @@ Cause: `squeeze` is translated to ONNX' `Squeeze` of the same axes, whatever the
 those that are 1 in a call, while the operators behind it have the axes of the sample.
 What is done: behind the decompositions, axes that are not 1 are taken out of each `squeeze`, and one without axes gets
 those that are always 1. A dynamic axis stays; that it is not 1 is told as an assumption where eager mode may go another
-way then. One that is 1 in the sample goes where the model names it, or torch has found it to be 1, and that is told.
-A result that only passes operators on single elements on its way out is squeezed by the sizes of a call.
+way then. One that is named and 1 in the sample goes, which is told too, and a `squeeze` without axes is left to the
+sizes of a call if it has such an axis. A result that only passes operators on single elements on its way out is
+squeezed by the sizes of a call.
 Can go: when `aten_squeeze_dim` and `aten_squeeze` of onnxscript look at sizes.
 """
 

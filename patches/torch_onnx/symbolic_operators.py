@@ -22,7 +22,7 @@ def patch_get_decomps(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def knowing(original: Callable[..., Any], functions: Mapping[Any, Callable[..., Any]]) -> Callable[..., Any]:
-    """Return `get_decomps` that gives an operator which nothing is known of its function here, if it has one."""
+    """Return `get_decomps` with the functions given here for operators that the registry does not know."""
 
     def get_decomps(self: Any, target: Any) -> Any:
         known = original(self, target)

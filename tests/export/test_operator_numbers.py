@@ -144,8 +144,16 @@ def test_sums_of_windows_over_a_divisor(kernel: Any, stride: Any, padding: Any, 
     for height in range(4, 12):
         x = torch.randn(2, 3, height, height + 1, generator=torch.Generator().manual_seed(height))
         wanted = functional.avg_pool2d(x, kernel, stride, padding, ceil_mode, divisor_override=7)
-        found = _pooling._average_by(x, kernel, stride, padding, ceil_mode, True, 7)
+        found = _pooling._average_by(2, x, kernel, stride, padding, ceil_mode, True, 7)
         torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize("shape", [(3, 6, 5, 8), (2, 3, 7, 4, 5)])
+def test_sums_of_windows_of_volumes_over_a_divisor(shape: Any, ceil_mode: bool) -> None:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    wanted = functional.avg_pool3d(x, 3, 2, 1, ceil_mode, divisor_override=7)
+    torch.testing.assert_close(_pooling._average_by(3, x, [3], [2], [1], ceil_mode, True, 7), wanted)
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])

@@ -132,13 +132,22 @@ class Joined(nn.Module):  # type: ignore[misc,unused-ignore]
     """Squeezes an axis by its number, and all axes by a product along two of them."""
 
     def forward(self, x: Any) -> Any:
-        return x.squeeze(-1) * 2, torch.tensordot(x, x, dims=([0, 1], [0, 1]))
+        return x.squeeze(-1) * 2, torch.tensordot(x, x.transpose(0, 2), dims=([0, 1], [2, 1])), x.squeeze().softmax(0)
+
+
+class Spreading(nn.Module):  # type: ignore[misc,unused-ignore]
+    """Squeezes an axis before all others, of what is broadcast along it."""
+
+    def forward(self, x: Any) -> Any:
+        return (x + x.squeeze(0),)
 
 
 @pytest.mark.skipif(not hasattr(torch.export.Dim, "AUTO"), reason="this torch has no such dimension")
-def test_an_axis_that_is_one_in_the_sample_is_squeezed_there(tmp_path: Path) -> None:
-    axes = dict.fromkeys(range(3), torch.export.Dim.AUTO)
+@pytest.mark.parametrize("hint", ["AUTO", "DYNAMIC"])
+def test_an_axis_that_is_one_in_the_sample_is_squeezed_there(hint: str, tmp_path: Path) -> None:
+    axes = dict.fromkeys(range(3), getattr(torch.export.Dim, hint))
     assert_like_eager(Joined(), (5, 4, 1), axes, ((5, 4, 1), (7, 4, 1)), tmp_path / "model.onnx")
+    assert_like_eager(Spreading(), (1, 4, 3), axes, ((1, 4, 3), (2, 7, 3)), tmp_path / "model.onnx")
 
 
 LENGTHS = ((5, 3), (5,), (5, 1, 2))

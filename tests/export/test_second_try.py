@@ -108,6 +108,7 @@ class Logging(nn.Module):  # type: ignore[misc,unused-ignore]
         self.calls: list[Any] = []
         self.last: deque[Any] = deque([torch.ones(1)], maxlen=1)
         self.named: dict[str, Any] = {"sums": [], "rows": {}}
+        self.pair: tuple[Any, Any] = ([], 1)
 
     def forward(self, x: Any) -> Any:
         y = self.layer(x)
@@ -115,6 +116,7 @@ class Logging(nn.Module):  # type: ignore[misc,unused-ignore]
         self.last.append(y)
         self.named["sums"].append(y.sum())
         self.named["rows"]["first"] = y[0]
+        self.pair[0].append(y)
         return y
 
 
@@ -124,6 +126,7 @@ def test_lists_and_tables_inside_of_tables_keep_no_tensor_of_a_capture() -> None
     with apply_patches():
         torch.export.export(model, (torch.ones(2, 2),), strict=False)
     assert (model.calls, model.last, model.named) == ([], deque([kept]), {"sums": [], "rows": {}})
+    assert model.pair == ([], 1)
     assert model.calls is calls and model.last is last and model.named["sums"] is sums
 
 
