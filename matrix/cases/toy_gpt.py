@@ -56,6 +56,7 @@ CASES = (
     _model("unpacking", "with packed texts"),
     _model("voting", "that asks what most tokens are"),
     _model("pooling", "that pools tokens into windows"),
+    _model("stacking", "with layers of torch that have a causal mask"),
     Case(
         "half_sum_gpt",
         "tiny GPT that ends with a sum in half precision",

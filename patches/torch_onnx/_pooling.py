@@ -74,11 +74,7 @@ def _average_by(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
-    """Return sums of windows over a given divisor, which ONNX' `AveragePool` does not take.
-
-    Args:
-        rank: how many of the last axes have windows.
-    """
+    """Return sums of windows along the last `rank` axes, over a divisor, which ONNX' `AveragePool` does not take."""
     if divisor_override is None:
         return NotImplemented
     kernel, stride, padding = (_each(item, rank) for item in (kernel, stride or kernel, padding))

@@ -5,10 +5,10 @@ Cause: onnxscript lowers a boolean mask with the smallest float in place of minu
 is masked is then a uniform one, and gives the mean of all values, where eager attention gives 0.
 To torch 2.12 attention with a mask also asks whether its batch is 1, which is a branch on data where images have been
 selected (`Could not guard on data-dependent expression Eq(u0, 1)`: Idefics3, SmolVLM).
-A mask of numbers is added in eager mode. Minus infinity in a whole row, as `nn.TransformerEncoder` has it for padding in
-front of a causal text, gives 0 there and NaN in ONNX, which the next layer spreads over the text. The smallest float
-everywhere gives the mean, and ONNX Runtime's `Attention` (opset 23) takes that very number for "no key" and gives 0. It
-also refuses a mask that all queries share, `(..., 1, keys)`, as Qwen2.5-VL's windows have it (`inconsistent
+A mask of numbers is added in eager mode. Minus infinity in a whole row, as `nn.TransformerEncoder` has it for padding
+in front of a causal text, gives 0 there and NaN in ONNX, which the next layer spreads over the text. The smallest float
+everywhere gives the mean, and ONNX Runtime's `Attention` (opset 23) takes that very number for "no key" and gives 0.
+It also refuses a mask that all queries share, `(..., 1, keys)`, as Qwen2.5-VL's windows have it (`inconsistent
 q_sequence_length (between attn_mask and Q)`), and a call without rows, as the images of a text without any are (`Batch
 size must be greater than 0`: Gemma3, LLaVA), and gives one row for a query that all rows of the keys share (Granite
 Speech).
@@ -53,7 +53,7 @@ def patch_scaled_dot_product_attention(original: Callable[..., Any]) -> Callable
 
 
 def _added(mask: Any) -> Any:
-    """Return a mask of numbers that weighs the same, in which the one that ONNX Runtime takes for no key is for none."""
+    """Return a mask of numbers that weighs the same; what ONNX Runtime takes for no key is for none."""
     import torch
 
     least = torch.finfo(mask.dtype).min
@@ -142,11 +142,11 @@ SPECS = variants(
     {
         "torch>=2.6,<2.13": {
             "replacement": f"{__name__}:patch_attention_of_any_batch",
-            "proofs": ("llama", "idefics3"),
+            "proofs": ("llama", "idefics3", "stacking_gpt"),
         },
         "torch>=2.13": {
             "replacement": f"{__name__}:patch_attention_of_no_rows",
-            "proofs": ("llama", "llava_export"),
+            "proofs": ("llama", "llava_export", "stacking_gpt"),
         },
     },
 )
