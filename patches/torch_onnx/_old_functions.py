@@ -1,4 +1,4 @@
-"""Operators of which functions of onnxscript before 0.7.1 have wrong numbers or axes, said by others."""
+"""Operators of which functions of onnxscript before 0.7.2 have wrong numbers or axes, said by others."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +16,7 @@ def corrections() -> dict[Any, Callable[..., Any]]:
         aten.linear.default: _linear,
         aten.pad.default: _pad,
         aten.prod.default: _prod,
+        aten.scaled_dot_product_attention.default: _attention,
     }
 
 
@@ -84,3 +85,26 @@ def _padded(x: Any, axis: int, before: Any, behind: Any, number: Any) -> Any:
 def _prod(x: Any, *, dtype: Any = None) -> Any:
     """Return the product of all elements without axes, where 0.5.6 keeps them."""
     return x.reshape(-1).prod(0, dtype=dtype)
+
+
+def _attention(query: Any, key: Any, value: Any, *args: Any, enable_gqa: bool = False, **kwargs: Any) -> Any:
+    """Return attention whose keys are shared by groups of queries: 0.4.0 has none, 0.7.1 none of one query each.
+
+    Args:
+        query: `(batch, heads, length, channels)`.
+        key, value: the same, with as many heads or a part of them.
+        args, kwargs: as torch has them: mask, dropout, causal, scale.
+        enable_gqa: heads of keys and values are shared.
+    """
+    if not enable_gqa:
+        return NotImplemented
+    shared = [_repeated(item, query.shape[-3] // item.shape[-3]) for item in (key, value)]
+    return torch.nn.functional.scaled_dot_product_attention(query, *shared, *args, **kwargs)
+
+
+def _repeated(x: Any, times: int) -> Any:
+    """Return each head so many times, one behind the other."""
+    if times == 1:
+        return x
+    wide = x.unsqueeze(-3).expand(*x.shape[:-2], times, *x.shape[-2:])
+    return wide.reshape(*x.shape[:-3], x.shape[-3] * times, *x.shape[-2:])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from exportcompat._text_config import text_config
 from exportcompat._verification import (
     LOGITS,
     PAST,
@@ -69,15 +70,11 @@ def _is_for_genai(config: Any, inputs: list[str]) -> bool:
     Its positions are those of a text, `(batch, sequence)`; a model with rows for time, height and width has others.
     """
     cache = [name for name in inputs if name.startswith(f"{PAST_ARGUMENT}.")]
-    text = _text_config(config)
+    text = text_config(config)
     rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
     others = [name for name in inputs if name not in cache and name not in _TOKENS]
     is_plain = all(name.endswith((".key", ".value")) for name in cache)
     return bool(cache) and is_plain and not others and "input_ids" in inputs and "mrope_section" not in rope
-
-
-def _text_config(config: Any) -> Any:
-    return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
 def _genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, Any] | None:
@@ -97,7 +94,7 @@ def _genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, An
 
 def genai_config(config: Any, filename: str, inputs: list[str]) -> dict[str, Any]:
     """Return the configuration of onnxruntime-genai for a decoder with keys and values of one size."""
-    text = _text_config(config)
+    text = text_config(config)
     length = int(getattr(text, "max_position_embeddings", None) or 2048)
     model = {
         "bos_token_id": _token(text, "bos_token_id", 0),

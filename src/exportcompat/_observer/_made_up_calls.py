@@ -7,6 +7,7 @@ from typing import Any
 
 from exportcompat._api import apply_patches
 from exportcompat._extras import require
+from exportcompat._text_config import text_config
 from exportcompat._verification import Discrepancy, Program, matched, placed
 
 from . import _export_sample
@@ -240,8 +241,7 @@ class MadeUpCalls:
 def _padding_token(model: Any) -> int | None:
     """Return the token of padding of a model's texts; None if it has none, or none that has a row in its table."""
     config: Any = getattr(model, "config", None)
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    found = getattr(text, "pad_token_id", None)
+    found = getattr(text_config(config), "pad_token_id", None)
     weight = getattr(embeddings_of(model), "weight", None)
     is_known = type(found) is int and found >= 0 and (weight is None or found < weight.shape[0])
     return found if is_known else None

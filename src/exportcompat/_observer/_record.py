@@ -6,6 +6,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from exportcompat._extras import require
+from exportcompat._text_config import text_config
 from exportcompat.patches.toolkit.cache_names import CACHES, cache_name
 from exportcompat.patches.toolkit.encoder_outputs import ENCODER_OUTPUTS
 from exportcompat.registry import ExportCompatError
@@ -129,13 +130,15 @@ def is_default(name: str, value: Any, signature: Signature, config: Any) -> bool
 
     It does if the value is the signature's default. By a convention of transformers, a bool without a default of its
     own stands for what the configuration has under the same name (`use_cache`, `return_dict`, `output_attentions`).
+    A model of images and texts may leave it to its text model, which asks its own part of the configuration: the
+    two have to say the same.
     """
     if not isinstance(value, _SCALARS):
         return False
     parameter = signature.parameters.get(name)
     default = None if parameter is None else parameter.default
     if default is None and type(value) is bool:
-        default = getattr(config, name, None)
+        return all(getattr(asked, name, None) is value for asked in (config, text_config(config)))
     return type(default) is type(value) and bool(default == value)
 
 

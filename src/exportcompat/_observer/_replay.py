@@ -28,6 +28,7 @@ from . import _export_sample
 from ._bounds import Condition, around_lengths, call_sizes, conditions, labelled, outside, schedules
 from ._compared_call import REFUSED, Observed, compared_row, first_line, input_paths, may_lack_results, tensor_outputs
 from ._eager_decoder import EagerDecoder
+from ._eager_limits import AskedEager, AskedFile, EagerRefusesError
 from ._embedded_tokens import embed
 from ._made_up_calls import MadeUpCalls
 from ._progress import Progress, Tell
@@ -79,13 +80,15 @@ def _replayed(
     notes = [*([said] if said else []), *_ways(file, contract), *_lacking(file, results)]
     if observed.aligned.is_decoder:
         usual = _admitted(contract, decoder_schedules())
-        for row in progress.through(_scheduled(observed, file, results, tolerance, usual, notes), _calls(usual)):
+        compared = _scheduled(observed, file, results, tolerance, usual, notes)
+        for row in progress.through(compared, _calls(usual)):
             _sort(row, found, rows, notes)
         more, dear = schedules(found, rows)
         around, long = around_lengths(sorted(set(observed.aligned.windows.values())), rows)
         notes += [*dear, *long]
         more = _admitted(contract, [*more, *around])
-        for row in progress.through(_scheduled(observed, file, results, tolerance, more, notes), _calls(more)):
+        compared = _scheduled(observed, file, results, tolerance, more, notes, are_beyond=True)
+        for row in progress.through(compared, _calls(more)):
             _sort(row, found, rows, notes)
     else:
         made_up = MadeUpCalls(observed, file, results, tolerance)
@@ -220,7 +223,10 @@ def _scheduled(
     tolerance: float | None,
     wanted: Iterable[Schedule],
     notes: list[str],
+    *,
+    are_beyond: bool = False,
 ) -> Iterator[Discrepancy]:
+    """Yield the comparisons of conversations; those that are longer than the usual ones may be so for eager too."""
     from exportcompat.patches.toolkit.module_state import preserved
 
     config = getattr(observed.model, "config", None)
@@ -238,17 +244,21 @@ def _scheduled(
     for schedule in (replace(item, codes=codes) for item in wanted):
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
         with preserved(model):
-            yield from _guarded(schedule, run(decoder, eager, schedule, tolerance, types=False))
+            asked = AskedEager(eager)
+            both = (AskedFile(decoder, asked), asked) if are_beyond else (decoder, eager)
+            yield from _guarded(schedule, run(*both, schedule, tolerance, types=False), notes)
     notes += eager.notes
 
 
-def _guarded(schedule: Schedule, rows: Iterator[Discrepancy]) -> Iterator[Discrepancy]:
-    """Yield rows; what ends them early is a row too."""
+def _guarded(schedule: Schedule, rows: Iterator[Discrepancy], notes: list[str]) -> Iterator[Discrepancy]:
+    """Yield rows; what ends them early is a row too, or a note where it is eager."""
     name, past, done = str(schedule), 0, 0
     try:
         for row in rows:
             yield row
             past, done = past + (row.new or 0), done + 1
+    except EagerRefusesError as error:
+        notes.append(f"not compared: {name}, from length {past + 1} on; eager: {error}")
     except Exception as error:
         # ONNX Runtime refuses a shape that the graph was not traced for; eager may have its own limits.
         sizes = call_sizes(schedule.batch, past, schedule.lengths[min(done, len(schedule.lengths) - 1)])

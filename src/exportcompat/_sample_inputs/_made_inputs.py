@@ -7,6 +7,7 @@ from typing import Any
 
 from exportcompat._extras import require
 from exportcompat._observer import GRIDS
+from exportcompat._text_config import text_config
 from exportcompat.registry import ExportCompatError
 
 from ._media import tones
@@ -71,7 +72,7 @@ def tokens(model: Any, batch: int | None = None, *, is_ended: bool = False) -> A
         is_ended: the last token of each is that of the end, and no other one is.
     """
     torch = require("torch", "torch")
-    config = _text_config(model.config)
+    config = text_config(model.config)
     count = _vocabulary(model, config)
     found = torch.randint(min(3, count - 1), count, (batch or _TEXT[0], _TEXT[1]), generator=generator())
     special = {value for item in (model.config, config) for value in _special_tokens(item)}
@@ -83,10 +84,6 @@ def tokens(model: Any, batch: int | None = None, *, is_ended: bool = False) -> A
     if (is_ended or hasattr(model, "get_text_features")) and type(end) is int and 0 <= end < count:
         found[:, -1] = end
     return found
-
-
-def _text_config(config: Any) -> Any:
-    return config.get_text_config() if hasattr(config, "get_text_config") else getattr(config, "text_config", config)
 
 
 def _vocabulary(model: Any, config: Any) -> int:
@@ -107,7 +104,7 @@ def _special_tokens(config: Any) -> list[int]:
 
 def segments(model: Any) -> int:
     """Return how many kinds of segments a text may have; 0 if the configuration does not say."""
-    found = getattr(_text_config(model.config), "type_vocab_size", 0)
+    found = getattr(text_config(model.config), "type_vocab_size", 0)
     return found if isinstance(found, int) else 0
 
 
