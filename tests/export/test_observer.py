@@ -1,6 +1,7 @@
 """What is inferred from observed calls, in plain torch: each known fault of such observers is absent."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -602,3 +603,25 @@ class Writing(Module):
 def test_tokens_are_of_one_type_in_all_calls() -> None:
     observer = observe(Writing(), {"input_ids": torch.ones(2, 4, dtype=torch.int32)})
     assert [call["input_ids"].dtype for call in observer._alignment().calls] == [torch.int64] * 3
+
+
+class Composed(Module):
+    """Asks the configuration of its text model what to return, and not its own."""
+
+    def __init__(self, is_wanted: bool) -> None:
+        super().__init__()
+        text = SimpleNamespace(output_hidden_states=is_wanted)
+        self.config = SimpleNamespace(output_hidden_states=True, get_text_config=lambda: text)
+
+    def forward(self, x: Any, **kwargs: Any) -> Any:
+        wanted = kwargs.get("output_hidden_states", self.config.get_text_config().output_hidden_states)
+        return (x, x + 1) if wanted else (x,)
+
+
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_what_a_text_model_does_not_know_by_itself_is_told(is_wanted: bool) -> None:
+    model = Composed(is_wanted)
+    observer = observed(model, {"x": zeros(2, 3), "output_hidden_states": True})
+    arguments = observer.infer_arguments()
+    assert len(model(**arguments)) == 2
+    assert ("output_hidden_states" in arguments) is not is_wanted

@@ -125,3 +125,15 @@ def test_places_around_a_tensor_are_as_many_as_sizes_say(x: Any, value: float | 
         counts = [other.shape[0], -(other.shape[1] // 3), 0, other.shape[1]]
         assert torch.equal(module(other), _aten.pad.default(other, counts, "constant", value))
     assert corrections()[_aten.pad.default](x, [1, 1]) is NotImplemented
+
+
+@pytest.mark.parametrize("heads", [4, 2, 1])
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_heads_of_keys_are_as_many_as_those_of_queries(heads: int, is_masked: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(2, 4, 3, 8, generator=generator)
+    key, value = torch.randn(2, 2, heads, 5, 8, generator=generator)
+    mask = torch.tensor([True, False, True, True, False]).expand(3, 5) if is_masked else None
+    attention = _aten.scaled_dot_product_attention.default
+    _said_otherwise(attention, query, key, value, mask, scale=0.25, enable_gqa=True)
+    assert corrections()[attention](query, query, query, mask) is NotImplemented
