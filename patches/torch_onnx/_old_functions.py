@@ -90,11 +90,7 @@ def _prod(x: Any, *, dtype: Any = None) -> Any:
 def _attention(query: Any, key: Any, value: Any, *args: Any, enable_gqa: bool = False, **kwargs: Any) -> Any:
     """Return attention whose keys are shared by groups of queries: 0.4.0 has none, 0.7.1 none of one query each.
 
-    Args:
-        query: `(batch, heads, length, channels)`.
-        key, value: the same, with as many heads or a part of them.
-        args, kwargs: as torch has them: mask, dropout, causal, scale.
-        enable_gqa: heads of keys and values are shared.
+    Queries are `(batch, heads, length, channels)`, and keys and values have as many heads or a part of them.
     """
     if not enable_gqa:
         return NotImplemented
