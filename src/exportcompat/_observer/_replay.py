@@ -245,8 +245,9 @@ def _scheduled(
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
         with preserved(model):
             asked = AskedEager(eager)
-            both = (AskedFile(decoder, asked), asked) if are_beyond else (decoder, eager)
-            yield from _guarded(schedule, run(*both, schedule, tolerance, types=False), notes)
+            file_asked: Any = AskedFile(decoder, asked) if are_beyond else decoder
+            reference: Any = asked if are_beyond else eager
+            yield from _guarded(schedule, run(file_asked, reference, schedule, tolerance, types=False), notes)
     notes += eager.notes
 
 
