@@ -61,6 +61,7 @@ SHARED: Mapping[str, set[str]] = {
     "_lazy": set(),
     "_plugins": {"patches", "registry"},
     "_model_names": {"registry"},
+    "_text_config": set(),
     "_version": set(),
     "matrix._files": {"registry"},
     "matrix._fork_server": set(),
