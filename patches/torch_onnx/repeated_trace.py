@@ -23,10 +23,25 @@ def patch_run_decompositions(original: Callable[..., Any]) -> Callable[..., Any]
     from ._rewritten_program import rewritten
 
     def run_decompositions(self: Any, decomp_table: Any = None, *args: Any, **kwargs: Any) -> Any:
-        found = rewritten(self, decomp_table) if isinstance(decomp_table, ExporterTable) else None
+        is_ours = isinstance(decomp_table, ExporterTable) and not _is_reordered(self)
+        found = rewritten(self, decomp_table) if is_ours else None
         return original(self, decomp_table, *args, **kwargs) if found is None else found
 
     return run_decompositions
+
+
+def _is_reordered(program: Any) -> bool:
+    """Say whether tracing makes the results anew in another order: that of the fields of their class.
+
+    Eager adds hidden states to an output that it has already made, behind all else.
+    """
+    from torch.utils import _pytree
+
+    structure = program.call_spec.out_spec
+    outputs = list(program.graph.output_node().args[0])
+    results = [getattr(item, "meta", {}).get("val", item) for item in outputs[len(outputs) - structure.num_leaves :]]
+    made = _pytree.tree_leaves(_pytree.tree_unflatten(results, structure))
+    return any(found is not result for found, result in zip(made, results, strict=False))
 
 
 SPECS = (

@@ -1,5 +1,6 @@
 """What is inferred from observed calls, in plain torch: each known fault of such observers is absent."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from exportcompat import ExportCompatError, InputObserver, apply_patches, export
 from exportcompat._observer import observe
 from exportcompat._observer._compared_call import compared
 from exportcompat._observer._rope_index import with_positions
+from exportcompat._observer._tree import flatten
 
 Module: Any = torch.nn.Module
 
@@ -625,3 +627,29 @@ def test_what_a_text_model_does_not_know_by_itself_is_told(is_wanted: bool) -> N
     arguments = observer.infer_arguments()
     assert len(model(**arguments)) == 2
     assert ("output_hidden_states" in arguments) is not is_wanted
+
+
+def test_an_output_that_eager_adds_last_is_where_a_graph_has_it() -> None:
+    generic = pytest.importorskip("transformers.utils.generic", reason="its outputs are compared")
+
+    @dataclass
+    class Output(generic.ModelOutput):  # type: ignore[misc,name-defined,unused-ignore]
+        first: Any = None
+        hidden_states: Any = None
+        mask: Any = None
+
+    class Adding(Module):
+        def forward(self, x: Any) -> Any:
+            made = Output(first=x, mask=x > 0)
+            made["hidden_states"] = (x + 1, x + 2)
+            return made
+
+    x = torch.randn(2, 3)
+    tree, leaves = flatten("", Adding()(x))
+    outputs = torch.export.export(Adding(), (x,)).run_decompositions().graph_module(x)
+    same = [torch.equal(leaves[path], output) for path, output in zip(tree.leaves(), outputs, strict=True)]
+    assert same == [True] * 4
+    assert list(tree.leaves()) == ["first", "hidden_states.0", "hidden_states.1", "mask"]
+    rebuilt = tree.build(leaves.__getitem__)
+    assert torch.equal(rebuilt.mask, x > 0)
+    assert torch.equal(rebuilt.hidden_states[1], x + 2)

@@ -226,3 +226,21 @@ def test_what_cannot_be_taken_apart_is_known(
         _export(kind(), tmp_path / "model.onnx")
     # An error that is none of ours is noted with its traceback.
     assert not [record.getMessage() for record in caplog.records if record.exc_info]
+
+
+def test_results_that_tracing_puts_in_another_order_are_in_that_one() -> None:
+    modeling_outputs = pytest.importorskip("transformers.modeling_outputs", reason="its outputs are returned")
+
+    class Adding(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+        def forward(self, x: torch.Tensor) -> Any:
+            made = modeling_outputs.MoeModelOutputWithPast(last_hidden_state=x, router_logits=(x > 0,))
+            made["hidden_states"] = (x + 1,)
+            return made
+
+    def kinds() -> list[str]:
+        program = torch.onnx.export(Adding(), (torch.randn(2, 3),), dynamo=True, verbose=False)
+        return [str(output.dtype) for output in program.model.graph.outputs]
+
+    plain = kinds()
+    with apply_patches():
+        assert kinds() == plain == ["FLOAT", "FLOAT", "BOOL"]

@@ -6,8 +6,8 @@ any is decided by the pytree specs of `patches/` alone.
 """
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from exportcompat._extras import require
@@ -78,7 +78,28 @@ def _children(value: Any) -> tuple[list[str], list[Any], type, Callable[[list[An
     if spec.type is None:
         return None
     node, context = pytree.SUPPORTED_NODES[spec.type], spec.context
-    return _keys(value, children, node), children, spec.type, lambda parts: node.unflatten_fn(parts, context)
+    keys = _keys(value, children, node)
+    order = _order(value, keys)
+    back = [order.index(place) for place in range(len(order))]
+    return (
+        [keys[place] for place in order],
+        [children[place] for place in order],
+        spec.type,
+        lambda parts: node.unflatten_fn([parts[place] for place in back], context),
+    )
+
+
+def _order(value: Any, keys: Sequence[str]) -> list[int]:
+    """Return the places of the children in the order that a graph has.
+
+    Eager adds hidden states to an output that it has already made, behind all else. A trace takes it apart and makes it
+    anew, which puts them where the class has their field.
+    """
+    places = range(len(keys))
+    if not (isinstance(value, Mapping) and is_dataclass(value)):
+        return list(places)
+    ranks = {field.name: rank for rank, field in enumerate(fields(value))}
+    return sorted(places, key=lambda place: ranks.get(keys[place], len(ranks)))
 
 
 def _keys(value: Any, children: list[Any], node: Any) -> list[str]:
