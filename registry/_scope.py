@@ -237,14 +237,13 @@ class _Entry:
             if self._is_over:
                 return
             self._executed.add(module.__name__)
-            due = [(item, _due(item, module)) for item in self._watched]
+            due = [(item, targets) for item in self._watched if (targets := _due(item, module))]
             if self._resolution is not None and any(item.module == module.__name__ for _, one in due for item in one):
                 self._resolution.is_whole = False
             for decision, targets in due:
                 self._remove_pending(decision.spec.id, targets)
         for decision, targets in due:
-            if targets:
-                self._apply(decision, targets, Modules([module]), late=True)
+            self._apply(decision, targets, Modules([module]), late=True)
         with self._lock:
             if not self._is_over:
                 ENGINE.adopt(module, self._journal)

@@ -33,7 +33,6 @@ class GlobalTokens:
         torch._check(most >= 0)
         slots = torch.arange(most, device=is_global.device)
         # The token of slot 2 stands behind all places up to which 2 or fewer were counted.
-        # ONNX Runtime before 1.32 reduces nothing along a negative axis where there are no rows.
         places = (counts[:, None] <= slots[:, None]).sum(2).clamp(max=is_global.shape[1] - 1)
         return cls(places, slots < counts[:, -1:], counts * is_global)
 

@@ -19,7 +19,6 @@ def merged_patches(sizes: Any, side: int, patches: Any) -> Any:
     ends, last = areas.cumsum(0), counts.cumsum(0)
     # Of `patches // side**2`, torch 2.8 and before cannot say whether it is one.
     number = (torch.arange(patches, device=sizes.device) < counts.sum()).nonzero().squeeze(1)
-    # ONNX Runtime before 1.32 reduces nothing along a negative axis where there are no rows.
     image = (number[:, None] >= last).sum(1)
     within, columns = number - (last - counts)[image], sizes[image, 1]
     row, column = within // cells[image, 1] * side, within % cells[image, 1] * side

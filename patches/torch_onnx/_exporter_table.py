@@ -24,11 +24,11 @@ class ExporterTable(dict[Any, Any]):
     def correct(self, corrections: Mapping[Any, Callable[..., Any]]) -> None:
         """Let functions take operators apart first; what they answer by `NotImplemented` is done as before."""
         for operator, function in corrections.items():
-            self[operator] = _or_else(function, self.get(operator))
+            self[operator] = or_else(function, self.get(operator))
             self.partial.add(operator)
 
 
-def _or_else(function: Callable[..., Any], other: Callable[..., Any] | None) -> Callable[..., Any]:
+def or_else(function: Callable[..., Any], other: Callable[..., Any] | None) -> Callable[..., Any]:
     """Return a function that leaves the calls which are not its own to the one that is there, if any."""
     if other is None:
         return function

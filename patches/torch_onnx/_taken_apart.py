@@ -17,6 +17,7 @@ from ._number_types import table as number_types
 from ._order_statistics import table as order_statistics
 from ._pooling import table as pooling
 from ._recurrent import corrections as recurrent_layers
+from ._reduced_axes import from_the_front
 from ._reductions import corrections as reductions
 from ._reductions import table as missing_reductions
 from ._running import corrections as running
@@ -48,7 +49,7 @@ def table() -> dict[Any, Callable[..., Any]]:
 def corrections() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator that onnxscript translates, but not for every call."""
     aten = torch.ops.aten
-    return {
+    functions = {
         **attention_ranks(),
         **batch_statistics(),
         **number_types(),
@@ -71,6 +72,7 @@ def corrections() -> dict[Any, Callable[..., Any]]:
         aten.split.Tensor: _split,
         aten.scatter_reduce.two: _scatter_mean,
     }
+    return from_the_front(functions)
 
 
 def _int_mm(left: Any, right: Any) -> Any:

@@ -20,14 +20,20 @@ from exportcompat.registry import PatchingSpec
 def patch_run_decompositions(original: Callable[..., Any]) -> Callable[..., Any]:
     """Keep the decompositions from tracing a program of which they would change names alone."""
     from ._exporter_table import ExporterTable
-    from ._rewritten_program import rewritten
 
     def run_decompositions(self: Any, decomp_table: Any = None, *args: Any, **kwargs: Any) -> Any:
-        is_ours = isinstance(decomp_table, ExporterTable) and not _is_reordered(self)
-        found = rewritten(self, decomp_table) if is_ours else None
+        found = _rewritten(self, decomp_table) if isinstance(decomp_table, ExporterTable) else None
         return original(self, decomp_table, *args, **kwargs) if found is None else found
 
     return run_decompositions
+
+
+def _rewritten(program: Any, table: Any) -> Any:
+    """Return the program without what the exporter has no function for; None where the whole has to be traced."""
+    # Not before a program is there: it imports sympy, which takes longer than all else in entering a scope.
+    from ._rewritten_program import rewritten
+
+    return None if _is_reordered(program) else rewritten(program, table)
 
 
 def _is_reordered(program: Any) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="what is compared are tensors")
 
-from exportcompat._observer._eager_limits import AskedEager, AskedFile
+from exportcompat._observer._eager_limits import with_eager_limits
 from exportcompat._observer._replay import _guarded
 from exportcompat._verification import Schedule, run
 
@@ -39,8 +39,8 @@ class Counting:
 def rows(file: int, eager: int) -> tuple[list[tuple[bool, str]], list[str]]:
     """Return whether each call is right and its error, and the notes, for two limits."""
     notes: list[str] = []
-    asked = AskedEager(Counting(eager))
-    found = _guarded(SCHEDULE, run(AskedFile(Counting(file), asked), asked, SCHEDULE), notes)
+    asked, reference = with_eager_limits(Counting(file), Counting(eager))
+    found = _guarded(SCHEDULE, run(asked, reference, SCHEDULE), notes)
     return [(row.success, row.error) for row in found], notes
 
 

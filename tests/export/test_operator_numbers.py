@@ -222,3 +222,47 @@ def test_what_others_do_is_left_to_them() -> None:
         lambda: _reductions._roll(torch.zeros(2, 3), [1], [0]),
     ]
     assert all(call() is NotImplemented for call in left)
+
+
+class Reduced(Module):  # type: ignore[misc,unused-ignore]
+    """Reductions of the rows of `(rows, 3, 4)` that a mask chooses, which may be none; the last one is a norm's."""
+
+    def forward(self, x: Any, mask: Any) -> Any:
+        y = x[mask]
+        sums, products = y.sum(-1), y.prod(-2, keepdim=True)
+        least, largest = y.amin((-1, -2)), y.max(-1)
+        truths = (y > 0).all(-2)
+        return (
+            sums,
+            products,
+            least,
+            *largest,
+            y.argmin(-1),
+            truths,
+            y.norm(dim=-1),
+            y.mean(-2),
+            y.mean(-1, keepdim=True),
+        )
+
+
+def test_axes_of_what_may_be_empty_count_from_the_front(tmp_path: Path) -> None:
+    x = torch.randn(5, 3, 4, generator=torch.Generator().manual_seed(0))
+    mask = torch.tensor([True, False, True, True, False])
+    model: Any = Reduced()
+    with apply_patches():
+        program = torch.onnx.export(model, (x, mask), dynamic_shapes=({0: "rows"},) * 2, dynamo=True, verbose=False)
+    reductions = [node for node in program.model.graph if node.op_type.startswith(("Reduce", "Arg"))]
+    axes = [int(axis) for node in reductions for axis in _axes_of(node)]
+    assert len(reductions) == 10 and [axis for axis in axes if axis < 0] == [-1]
+    program.save(str(tmp_path / "model.onnx"))
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
+    found = session.run(None, {"x": x.numpy(), "mask": mask.numpy()})
+    for item, wanted in zip(found, model(x, mask), strict=True):
+        torch.testing.assert_close(torch.from_numpy(item), wanted)
+
+
+def _axes_of(node: Any) -> Any:
+    """Return the axes of a node of ONNX, from its attribute or its constant."""
+    if "axis" in node.attributes:
+        return [node.attributes["axis"].as_int()]
+    return node.inputs[1].const_value.numpy().tolist()

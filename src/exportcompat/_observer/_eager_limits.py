@@ -10,7 +10,16 @@ class EagerRefusesError(Exception):
     """Eager refuses a call; the message is the first line of its own."""
 
 
-class AskedEager:
+def with_eager_limits(file: Any, eager: Any) -> tuple[Any, Any]:
+    """Return both decoders of one conversation, such that what eager refuses is no fault of the file.
+
+    Either raises `EagerRefusesError` then.
+    """
+    asked = _AskedEager(eager)
+    return _AskedFile(file, asked), asked
+
+
+class _AskedEager:
     """An eager decoder whose refusals are told from those of a file.
 
     Args:
@@ -40,7 +49,7 @@ class AskedEager:
         self(inputs, self._cache)
 
 
-class AskedFile:
+class _AskedFile:
     """A file whose refusals are put to eager, which may refuse the same call.
 
     Args:
@@ -48,7 +57,7 @@ class AskedFile:
         eager: had all calls before.
     """
 
-    def __init__(self, file: Any, eager: AskedEager) -> None:
+    def __init__(self, file: Any, eager: _AskedEager) -> None:
         self._file, self._eager = file, eager
 
     def __getattr__(self, name: str) -> Any:

@@ -28,7 +28,7 @@ from . import _export_sample
 from ._bounds import Condition, around_lengths, call_sizes, conditions, labelled, outside, schedules
 from ._compared_call import REFUSED, Observed, compared_row, first_line, input_paths, may_lack_results, tensor_outputs
 from ._eager_decoder import EagerDecoder
-from ._eager_limits import AskedEager, AskedFile, EagerRefusesError
+from ._eager_limits import EagerRefusesError, with_eager_limits
 from ._embedded_tokens import embed
 from ._made_up_calls import MadeUpCalls
 from ._progress import Progress, Tell
@@ -244,10 +244,8 @@ def _scheduled(
     for schedule in (replace(item, codes=codes) for item in wanted):
         # A model may keep state from call to call (dynamic NTK does); each sequence begins anew.
         with preserved(model):
-            asked = AskedEager(eager)
-            file_asked: Any = AskedFile(decoder, asked) if are_beyond else decoder
-            reference: Any = asked if are_beyond else eager
-            yield from _guarded(schedule, run(file_asked, reference, schedule, tolerance, types=False), notes)
+            called, reference = with_eager_limits(decoder, eager) if are_beyond else (decoder, eager)
+            yield from _guarded(schedule, run(called, reference, schedule, tolerance, types=False), notes)
     notes += eager.notes
 
 
