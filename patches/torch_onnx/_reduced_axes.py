@@ -1,4 +1,4 @@
-"""Axes that are reduced, counted from the front: ONNX Runtime before 1.32 reduces no other of a tensor without elements."""
+"""Reduced axes, counted from the front: ONNX Runtime before 1.32 reduces no others of a tensor without elements."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
