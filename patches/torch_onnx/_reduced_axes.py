@@ -36,7 +36,7 @@ def _counted(operator: Any) -> Callable[..., Any]:
 
     def reduce(x: Any, *args: Any, **options: Any) -> Any:
         options = {**dict(zip(names, args, strict=False)), **options}
-        axes = options["dim"]
+        axes = options.get("dim")
         some = axes if isinstance(axes, list | tuple) else [] if axes is None else [axes]
         if all(axis >= 0 for axis in some) or not _may_be_empty(x) or _is_of_a_norm(operator, x, options):
             return NotImplemented

@@ -49,7 +49,7 @@ def table() -> dict[Any, Callable[..., Any]]:
 def corrections() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator that onnxscript translates, but not for every call."""
     aten = torch.ops.aten
-    functions = {
+    functions: dict[Any, Callable[..., Any]] = {
         **attention_ranks(),
         **batch_statistics(),
         **number_types(),

@@ -16,6 +16,7 @@ from exportcompat.patches.torch_onnx import (
     _number_types,
     _order_statistics,
     _pooling,
+    _reduced_axes,
     _reductions,
     _running,
     _signs,
@@ -220,6 +221,9 @@ def test_what_others_do_is_left_to_them() -> None:
         lambda: _pooling._average(torch.zeros(1, 2, 6, 6), (3, 3)),
         lambda: _number_types._add(torch.zeros(2), torch.zeros(2)),
         lambda: _reductions._roll(torch.zeros(2, 3), [1], [0]),
+        lambda: _reduced_axes._counted(torch.ops.aten.argmax.default)(torch.zeros(0, 3)),
+        lambda: _reduced_axes._counted(torch.ops.aten.amax.default)(torch.zeros(2, 3), [-1]),
+        lambda: _reduced_axes._counted(torch.ops.aten.mean.dim)(torch.zeros(0, 3), [-1], True),
     ]
     assert all(call() is NotImplemented for call in left)
 
