@@ -5,11 +5,11 @@ from typing import Any
 from ._decoder import Sample, TransformersDecoder
 
 
-def make_zoo_model(model_type: str) -> TransformersDecoder:
-    """Build the model of a type that takes images and texts; its prompt is that of the zoo, whatever the sample is."""
+def make_zoo_model(model_type: str, task: str = "image-text-to-text-with-past") -> TransformersDecoder:
+    """Build the model of a type for a task; its prompt is that of the zoo, whatever the sample is."""
     from exportcompat.matrix.zoo import build, entries
 
-    name = f"image-text-to-text-with-past/{model_type}"
+    name = f"{task}/{model_type}"
     built = build(next(entry for entry in entries() if entry.name == name))
 
     class ZooDecoder(TransformersDecoder):

@@ -110,6 +110,12 @@ CASES = (
     ),
     forward_case("mimi", "Mimi, sounds of any length", call("_codec_models:make_mimi"), has_model("mimi")),
     forward_case(
+        "encodec",
+        "EnCodec without chunks, sounds of any length",
+        call("_encodec_model:make_encodec"),
+        has_model("encodec"),
+    ),
+    forward_case(
         "fastspeech2_conformer",
         "FastSpeech2, texts of several lengths",
         call("_codec_models:make_fastspeech2"),
@@ -123,6 +129,12 @@ CASES = (
     ),
     forward_case(
         "canine", "CANINE, texts within and beyond a chunk", call("_canine_model:make_canine"), has_model("canine")
+    ),
+    forward_case(
+        "moonshine",
+        "Moonshine, sounds with a mask and texts",
+        call("_moonshine_model:make_moonshine"),
+        has_model("moonshine"),
     ),
     forward_case("sew", "SEW, odd and even lengths", call(f"{_SOUNDS}:make_sew"), has_model("sew")),
     forward_case("sew_d", "SEW-D, odd and even lengths", call(f"{_SOUNDS}:make_sew_d"), has_model("sew_d")),

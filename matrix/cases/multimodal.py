@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._case import COMPARE_END_TO_END, EXPORT_END_TO_END, Case, call, has_model
+from ._case import COMPARE_END_TO_END, EXPORT_END_TO_END, Call, Case, call, has_model
 
 _MODELS = "_multimodal_models"
 COMPARE = call("_conversations:compare_media")
@@ -30,15 +30,21 @@ IMAGE_BY_IMAGE = {
 """Models whose graphs are right for images of one size, built as the zoo builds them."""
 
 
-def _of_one_size(name: str, title: str) -> Case:
+def _by_export(name: str, title: str, make: Call) -> Case:
+    """Return a case that goes by `export` alone."""
     return Case(
         f"{name}_export",
-        f"{title} with images of one size, by `export`",
-        call("_zoo_models:make_zoo_model", name),
+        f"{title}, by `export`",
+        make,
         has_model(name),
         compare=COMPARE_END_TO_END,
         write=EXPORT_END_TO_END,
     )
+
+
+def _of_the_zoo(name: str, title: str, *task: str) -> Case:
+    """Return a case of a model that the zoo builds."""
+    return _by_export(name, title, call("_zoo_models:make_zoo_model", name, *task))
 
 
 CASES = (
@@ -69,21 +75,13 @@ CASES = (
     _case("musicflamingo", "Music Flamingo"),
     _case("gemma4_image", "Gemma 4 with images of their own sizes, window 8"),
     _case("lfm2_vl", "LFM2-VL, images of their own sizes", slow_without=("lfm2-vl-patch-merging",)),
-    Case(
-        "video_llama_3_export",
-        "VideoLLaMA 3 with images of one size, by `export`",
+    _by_export(
+        "video_llama_3",
+        "VideoLLaMA 3 with images of one size",
         call("_video_llama_3_model:make_video_llama_3"),
-        has_model("video_llama_3"),
-        compare=COMPARE_END_TO_END,
-        write=EXPORT_END_TO_END,
     ),
-    Case(
-        "mllama_export",
-        "Mllama, texts with and without an image, by `export`",
-        call("_zoo_models:make_zoo_model", "mllama"),
-        has_model("mllama"),
-        compare=COMPARE_END_TO_END,
-        write=EXPORT_END_TO_END,
-    ),
-    *(_of_one_size(name, title) for name, title in IMAGE_BY_IMAGE.items()),
+    _of_the_zoo("mllama", "Mllama, texts with and without an image"),
+    _of_the_zoo("lfm2_vl", "LFM2-VL, images of their own sizes"),
+    _of_the_zoo("granite_speech", "Granite Speech", "text2text-generation-with-past"),
+    *(_of_the_zoo(name, f"{title} with images of one size") for name, title in IMAGE_BY_IMAGE.items()),
 )

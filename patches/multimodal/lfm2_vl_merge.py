@@ -11,11 +11,26 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from exportcompat.registry import PatchingSpec
+from exportcompat.patches.toolkit.records import source, variants
 
 
 def patch_lfm2_get_image_features(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make `get_image_features` project the merged patches of all images at once while it is traced."""
+
+    def returned(output: Any, features: Any) -> Any:
+        output.pooler_output = [features]
+        return output
+
+    return _at_once(original, returned)
+
+
+def patch_lfm2_list_of_features(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `get_image_features`, which returns a list of the features of each image, do the same."""
+    return _at_once(original, lambda output, features: [features])
+
+
+def _at_once(original: Callable[..., Any], returned: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return a method for all images; `returned` gets the output of the tower and features, `(squares, channels)`."""
     from exportcompat.patches.toolkit.tracing import is_traced
 
     signature = inspect.signature(original)
@@ -27,8 +42,8 @@ def patch_lfm2_get_image_features(original: Callable[..., Any]) -> Callable[...,
             return original(self, *args, **kwargs)
         sizes, mask = (_of_images(given[name], pixels) for name in ("spatial_shapes", "pixel_attention_mask"))
         output = self.vision_tower(pixel_values=pixels, spatial_shapes=sizes, pixel_attention_mask=mask)
-        output.pooler_output = [_projected(self.multi_modal_projector, output.last_hidden_state[mask.bool()], sizes)]
-        return output
+        features = _projected(self.multi_modal_projector, output.last_hidden_state[mask.bool()], sizes)
+        return returned(output, features)
 
     return get_image_features
 
@@ -51,22 +66,33 @@ def _projected(projector: Any, patches: Any, sizes: Any) -> Any:
     from exportcompat.patches.toolkit.patch_merging import merged_patches
 
     states = patches[merged_patches(sizes, projector.factor, patches.shape[0])].flatten(1)
-    if projector.use_layer_norm:
+    if projector.layer_norm is not None:
         states = projector.layer_norm(states)
     return projector.linear_2(projector.act(projector.linear_1(states)))
 
 
-SPECS = (
-    PatchingSpec(
-        id="lfm2-vl-patch-merging",
-        targets=("transformers.models.lfm2_vl.modeling_lfm2_vl:Lfm2VlModel.get_image_features",),
-        replacement=f"{__name__}:patch_lfm2_get_image_features",
-        requires=("transformers>=5.5", "torch>=2.6"),
-        reason="The features of each image are taken apart by sizes that are data, to project squares: no graph.",
-        upstream=(
-            "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/lfm2_vl/modeling_lfm2_vl.py",
-        ),
-        proofs=("lfm2_vl",),
-        kind="wrap",
-    ),
+SPECS = variants(
+    {
+        "id": "lfm2-vl-patch-merging",
+        "targets": ("transformers.models.lfm2_vl.modeling_lfm2_vl:Lfm2VlModel.get_image_features",),
+        "reason": "The features of each image are taken apart by sizes that are data, to project squares: no graph.",
+        "kind": "wrap",
+    },
+    {
+        "transformers>=4.57,<5": {
+            "replacement": f"{__name__}:patch_lfm2_list_of_features",
+            "upstream": (source("models/lfm2_vl/modeling_lfm2_vl.py", "v4.57.6"),),
+            "proofs": ("lfm2_vl_export",),
+        },
+        "transformers>=5,<5.5": {
+            "replacement": f"{__name__}:patch_lfm2_get_image_features",
+            "upstream": (source("models/lfm2_vl/modeling_lfm2_vl.py", "v5.2.0"),),
+            "proofs": ("lfm2_vl_export",),
+        },
+        "transformers>=5.5": {
+            "replacement": f"{__name__}:patch_lfm2_get_image_features",
+            "upstream": (source("models/lfm2_vl/modeling_lfm2_vl.py", "v5.23.0"),),
+            "proofs": ("lfm2_vl",),
+        },
+    },
 )
