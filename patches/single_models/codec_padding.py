@@ -1,7 +1,7 @@
 """Convolutions of audio codecs ask how much they pad, of tensors.
 
-Symptom: the codecs Mimi, EnCodec, Pocket TTS and WavTokenizer: `Could not guard on data-dependent expression Eq(u0, 1)`,
-or `u20 + u21 + ... > 1`.
+Symptom: the codecs Mimi, EnCodec, Pocket TTS and WavTokenizer: `Could not guard on data-dependent expression
+Eq(u0, 1)`, or `u20 + u21 + ... > 1`.
 Cause: stride and size of a kernel are buffers, so that the padding that they give is a tensor, and `pad` takes numbers.
 What is done: while it is traced, they are the numbers that the convolution has; the padding follows from the length.
 Can go: when upstream computes the padding of numbers.
