@@ -136,6 +136,12 @@ CASES = (
         call("_moonshine_model:make_moonshine"),
         has_model("moonshine"),
     ),
+    forward_case(
+        "wavlm_voices",
+        "WavLM that knows voices, sounds with a mask",
+        call("_xvector_model:make_wavlm_voices"),
+        has_model("wavlm"),
+    ),
     forward_case("sew", "SEW, odd and even lengths", call(f"{_SOUNDS}:make_sew"), has_model("sew")),
     forward_case("sew_d", "SEW-D, odd and even lengths", call(f"{_SOUNDS}:make_sew_d"), has_model("sew_d")),
     *(

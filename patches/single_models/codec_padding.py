@@ -1,7 +1,7 @@
 """Convolutions of audio codecs ask how much they pad, of tensors.
 
-Symptom: the codecs Mimi, EnCodec, Pocket TTS and WavTokenizer: `Could not guard on data-dependent expression
-Eq(u0, 1)`, or `u20 + u21 + ... > 1`.
+Symptom: the codecs Mimi, Pocket TTS and WavTokenizer: `Could not guard on data-dependent expression Eq(u0, 1)`,
+or `u20 + u21 + ... > 1`.
 Cause: stride and size of a kernel are buffers, so that the padding that they give is a tensor, and `pad` takes numbers.
 What is done: while it is traced, they are the numbers that the convolution has; the padding follows from the length.
 Can go: when upstream computes the padding of numbers.
@@ -54,7 +54,6 @@ def _numbers(convolution: Any) -> dict[str, Any]:
 
 _FILES = {
     "mimi": "Mimi",
-    "encodec": "Encodec",
     "pocket_tts_audio_tokenizer": "PocketTTSAudioTokenizer",
     "wavtokenizer": "WavTokenizer",
 }
@@ -68,15 +67,11 @@ SPECS = variants(
         "replacement": f"{__name__}:patch_convolution_forward",
         "reason": "Convolutions of audio codecs compute their padding of tensors, and pad by numbers: no graph.",
         "upstream": _UPSTREAM,
-        "proofs": ("mimi_encoder", "encodec", "pocket_tts_encoder", "wavtokenizer_encoder"),
+        "proofs": ("mimi_encoder", "pocket_tts_encoder", "wavtokenizer_encoder"),
         "kind": "wrap",
     },
     {
-        "transformers>=4.53,<5.24": {
-            "targets": _TARGETS[:2],
-            "upstream": _UPSTREAM[:2],
-            "proofs": ("mimi", "encodec"),
-        },
+        "transformers>=4.53,<5.24": {"targets": _TARGETS[:1], "upstream": _UPSTREAM[:1], "proofs": ("mimi",)},
         "transformers>=5.24": {},
     },
 )

@@ -61,14 +61,27 @@ def _reflecting(original: Callable[..., Any]) -> Callable[..., Any]:
 
 _MODULE = "transformers.models.encodec.modeling_encodec"
 
+_RANGE = ("transformers>=4.53", "torch>=2.11")
+_UPSTREAM = (source("models/encodec/modeling_encodec.py", "v5.24.0"),)
+
 SPECS = (
     PatchingSpec(
         id="encodec-frames",
         targets=(f"{_MODULE}:EncodecModel.encode", f"{_MODULE}:EncodecConv1d._pad1d"),
         replacement=f"{__name__}:patch_encode_or_pad",
-        requires=("transformers>=4.53", "torch>=2.6"),
+        requires=_RANGE,
         reason="EnCodec loops over frames and reflects ends by the length of a sound: no graph, or one of one length.",
-        upstream=(source("models/encodec/modeling_encodec.py", "v5.24.0"),),
+        upstream=_UPSTREAM,
+        proofs=("encodec",),
+        kind="wrap",
+    ),
+    PatchingSpec(
+        id="encodec-padding",
+        targets=(f"{_MODULE}:EncodecConv1d.forward",),
+        replacement="exportcompat.patches.single_models.codec_padding:patch_convolution_forward",
+        requires=_RANGE,
+        reason="Convolutions of EnCodec compute their padding of tensors, as `codec-padding` has it: no graph.",
+        upstream=_UPSTREAM,
         proofs=("encodec",),
         kind="wrap",
     ),
