@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from exportcompat._extras import require
+from exportcompat.matrix._fork_server import run_forked
 from exportcompat.matrix.cases import Case, chosen
 from exportcompat.matrix.checks import has_content, proved
 from exportcompat.matrix.store import (
@@ -27,6 +28,9 @@ from ._season_results import linear_problem, result_path
 from ._worker_pool import CAPTURES, USUAL, Limits, Work, run_jobs
 
 Row = dict[str, Any]
+
+_PATIENCE = 300
+"""Seconds for what is asked of all specs in a process of its own."""
 
 
 def run_cell(
@@ -137,11 +141,16 @@ def _unrun(todo: list[Case], installed: Installed, season: str) -> dict[str, dic
 def _with_first_proofs(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Return the proofs of cases with the first one of each spec that applies here."""
     found = {name: list(items) for name, items in wanted.items()}
-    for spec, proof in own_proofs():
-        case, name = recorded_proof(spec.id, proof)
+    # Whether models exist is asked by importing some, and results rest on all models that are loaded where they are run.
+    for case, name in run_forked(_first_proofs, (), _PATIENCE):
         if name not in found.setdefault(case, []):
             found[case].append(name)
     return found
+
+
+def _first_proofs() -> list[tuple[str, str]]:
+    """Return the case and the name of the first proof of each spec that applies here."""
+    return [recorded_proof(spec.id, proof) for spec, proof in own_proofs()]
 
 
 def _prove(results: Results, cases: list[Case], wanted: Mapping[str, Sequence[str]], pool: Pool) -> None:
