@@ -141,7 +141,7 @@ def _unrun(todo: list[Case], installed: Installed, season: str) -> dict[str, dic
 def _with_first_proofs(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Return the proofs of cases with the first one of each spec that applies here."""
     found = {name: list(items) for name, items in wanted.items()}
-    # Whether models exist is asked by importing some, and results rest on all models that are loaded where they are run.
+    # Whether models exist is asked by importing some, and results rest on all that are loaded where they are run.
     for case, name in run_forked(_first_proofs, (), _PATIENCE):
         if name not in found.setdefault(case, []):
             found[case].append(name)
