@@ -136,11 +136,21 @@ CASES = (
         call("_moonshine_model:make_moonshine"),
         has_model("moonshine"),
     ),
-    forward_case(
-        "wavlm_voices",
-        "WavLM that knows voices, sounds with a mask",
-        call("_xvector_model:make_wavlm_voices"),
-        has_model("wavlm"),
+    *(
+        forward_case(
+            f"{name}_voices",
+            f"{title} that knows voices, sounds with a mask",
+            call("_xvector_model:make_voices", prefix),
+            has_model(name),
+        )
+        for name, title, prefix in (
+            ("wavlm", "WavLM", "WavLM"),
+            ("wav2vec2", "wav2vec 2.0", "Wav2Vec2"),
+            ("data2vec", "Data2Vec of sounds", "Data2VecAudio"),
+            ("unispeech_sat", "UniSpeech-SAT", "UniSpeechSat"),
+            ("wav2vec2_conformer", "wav2vec 2.0 with conformers", "Wav2Vec2Conformer"),
+            ("wav2vec2_bert", "wav2vec 2.0 BERT", "Wav2Vec2Bert"),
+        )
     ),
     forward_case("sew", "SEW, odd and even lengths", call(f"{_SOUNDS}:make_sew"), has_model("sew")),
     forward_case("sew_d", "SEW-D, odd and even lengths", call(f"{_SOUNDS}:make_sew_d"), has_model("sew_d")),

@@ -28,7 +28,8 @@ def _pooling(original: Callable[..., Any]) -> Callable[..., Any]:
     from exportcompat.patches.toolkit.function_modes import Override
 
     def pick(index: Callable[..., Any], tensor: Any, places: Any) -> Any:
-        lengths = places[1].stop if isinstance(places, tuple) and isinstance(places[-1], slice) else None
+        is_cut = isinstance(places, tuple) and len(places) == 2 and isinstance(places[1], slice)
+        lengths = places[1].stop if is_cut else None
         return _Sounds(tensor, lengths) if isinstance(lengths, torch.Tensor) else index(tensor, places)
 
     def stack(put: Callable[..., Any], tensors: Any, *args: Any, **kwargs: Any) -> Any:
@@ -73,12 +74,12 @@ class _Sounds:
 
 
 _FILES = {
+    "wavlm": ("wavlm", "WavLM"),
+    "wav2vec2": ("wav2vec2", "Wav2Vec2"),
     "data2vec": ("data2vec_audio", "Data2VecAudio"),
     "unispeech_sat": ("unispeech_sat", "UniSpeechSat"),
-    "wav2vec2": ("wav2vec2", "Wav2Vec2"),
-    "wav2vec2_bert": ("wav2vec2_bert", "Wav2Vec2Bert"),
     "wav2vec2_conformer": ("wav2vec2_conformer", "Wav2Vec2Conformer"),
-    "wavlm": ("wavlm", "WavLM"),
+    "wav2vec2_bert": ("wav2vec2_bert", "Wav2Vec2Bert"),
 }
 
 SPECS = (
@@ -93,7 +94,7 @@ SPECS = (
         requires=("transformers>=4.44", "torch>=2.6"),
         reason="A mask of sounds makes a loop over the batch, in which each has its length: no graph, or of one batch.",
         upstream=(source("models/wavlm/modeling_wavlm.py", "v5.24.0"),),
-        proofs=("wavlm_voices",),
+        proofs=tuple(f"{folder}_voices" for folder in _FILES),
         defect=(r"enumerate\(tdnn_output_lengths\)",),
         kind="wrap",
     ),
