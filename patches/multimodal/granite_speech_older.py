@@ -60,7 +60,7 @@ SPECS = (
             f"{_MODULE}:GraniteSpeechConformerAttention.forward",
         ),
         replacement=f"{__name__}:patch_count_or_attention",
-        requires=("transformers>=4.52,<5", "torch>=2.6"),
+        requires=("transformers>=4.53,<5", "torch>=2.6"),
         reason="Granite Speech compares counts in Python, and attends along five axes: no graph, or one that stops.",
         upstream=(source("models/granite_speech/modeling_granite_speech.py", "v4.57.6"),),
         proofs=("granite_speech_export",),

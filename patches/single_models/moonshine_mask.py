@@ -1,7 +1,7 @@
 """Moonshine takes every 384th element of a sound's mask, and cuts these to as many as its encoder has states.
 
 Symptom: with torch 2.10 and later `Could not guard on data-dependent expression Eq(u0, 40)`, in the attention of the
-encoder, and with transformers 4 of the decoder, as soon as a mask is given, which `generate` of transformers 4 does by
+encoder, and with transformers to 5.1 of the decoder, as soon as a mask is given, which `generate` of transformers 4 does by
 itself.
 Cause: `attention_mask[..., ::384][..., :length]`, of which torch does not know that it has `length` elements, and
 `int((samples - 127) / 64 + 1)`, a fraction of which it does not know that it is a size of the convolutions.
@@ -79,11 +79,11 @@ SPECS = variants(
         "kind": "wrap",
     },
     {
-        ("transformers>=4.49,<5", "torch>=2.10"): {
+        ("transformers>=4.49,<5.2", "torch>=2.10"): {
             "targets": (*_TARGETS, f"{_MODULE}:MoonshineDecoder.forward"),
             "upstream": (source("models/moonshine/modeling_moonshine.py", "v4.57.6"),),
         },
-        ("transformers>=5", "torch>=2.10"): {
+        ("transformers>=5.2", "torch>=2.10"): {
             "targets": _TARGETS,
             "upstream": (source("models/moonshine/modeling_moonshine.py", "v5.24.0"),),
         },
