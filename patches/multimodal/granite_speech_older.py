@@ -23,6 +23,7 @@ def patch_count_or_attention(original: Callable[..., Any]) -> Callable[..., Any]
 
     from exportcompat.patches.toolkit.function_modes import Override
 
+    handlers: dict[Any, Callable[..., Any]]
     if original.__name__ == "forward":
         # What upstream calls may be replaced itself.
         handlers = {torch._C._nn.scaled_dot_product_attention: _within_blocks}

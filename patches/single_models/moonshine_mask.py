@@ -1,8 +1,8 @@
 """Moonshine takes every 384th element of a sound's mask, and cuts these to as many as its encoder has states.
 
 Symptom: with torch 2.10 and later `Could not guard on data-dependent expression Eq(u0, 40)`, in the attention of the
-encoder, and with transformers to 5.1 of the decoder, as soon as a mask is given, which `generate` of transformers 4 does by
-itself.
+encoder, and with transformers to 5.1 of the decoder, as soon as a mask is given, which `generate` of transformers 4
+does by itself.
 Cause: `attention_mask[..., ::384][..., :length]`, of which torch does not know that it has `length` elements, and
 `int((samples - 127) / 64 + 1)`, a fraction of which it does not know that it is a size of the convolutions.
 What is done: while it is traced, the elements are picked by their places, and the length is made of whole quotients.
