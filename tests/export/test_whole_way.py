@@ -23,6 +23,8 @@ ALONE = {"granite_speech", "recurrent_gemma", "rwkv", "xlnet", "xlstm", "mllama"
 The first four have no interface of a decoder that one could bring. Of the others it is how `export` finds the sizes of
 their images that is of interest.
 """
+OLDER = {"lfm2_vl"}
+"""The models that the case by `export` has from the zoo: those of the other case begin at a later transformers."""
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_each_has_the_models_of_the_case_that_it_stands_for() -> None:
     twice = {name: other for name, other in names.items() if other in CASES}
     assert len(twice) > 5
     assert {other for other in names.values() if other not in CASES} == ALONE
-    assert all(CASES[name].make is CASES[other].make for name, other in twice.items())
+    assert all(CASES[name].make is CASES[other].make for name, other in twice.items() if other not in OLDER)
 
 
 @pytest.mark.skipif(is_older(), reason="their specs begin at transformers 5.24")
