@@ -22,6 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from process_memory import peak
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -165,12 +167,10 @@ def encoder_memory(patches: int, who: str) -> float:
 
 
 def _added_memory(made: Callable[..., Callable[[], Any]], *given: Any) -> float:
-    import resource
-
     call = made(*given)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak()
     call()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3
+    return peak() - before
 
 
 def _encoder_file(folder: str, who: str) -> str | None:

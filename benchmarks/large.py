@@ -5,13 +5,13 @@ free disk with all layers; `--layers 2` has 1.5 billion parameters.
 """
 
 import argparse
-import resource
-import sys
 import time
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from process_memory import peak
 
 GIGABYTE = 1e9
 _SCALE = 0.02
@@ -38,12 +38,6 @@ def make_llama(layers: int) -> Any:
     return model
 
 
-def peak() -> float:
-    """Return the largest memory of the process so far, in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
 def main() -> None:
     """Export one model, and print what it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -63,7 +57,7 @@ def main() -> None:
         written = sum(file.stat().st_size for file in Path(folder).iterdir())
     print(f"parameters: {sum(weight.numel() for weight in model.parameters()) / GIGABYTE:.2f} billion")
     print(f"written: {written / GIGABYTE:.2f} GB; weights: {weights / GIGABYTE:.2f} GB")
-    print(f"peak: {peak() / GIGABYTE:.2f} GB, {(peak() - before) / GIGABYTE:.2f} GB above the model in its process")
+    print(f"peak: {peak() / 1e3:.2f} GB, {(peak() - before) / 1e3:.2f} GB above the model in its process")
     print(f"time: {time.perf_counter() - wall:.0f} s, of the CPU {time.process_time() - cpu:.0f} s")
 
 

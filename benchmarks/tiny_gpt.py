@@ -22,6 +22,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from process_memory import peak
+
 PROMPT = [(7 * index) % 4093 + 3 for index in range(16)]
 WARM_UP = 20
 SHORT = 200
@@ -67,13 +69,13 @@ def run(variant: str, tokens: int, threads: int, folder: Path) -> Sample:
     begin = time.perf_counter()
     found = generate(PROMPT, tokens)
     seconds = time.perf_counter() - begin
-    return Sample(variant, tokens, threads, tokens / seconds, _peak(), libraries, found)
+    return Sample(variant, tokens, threads, tokens / seconds, peak(), libraries, found)
 
 
 def _eager(variant: str, threads: int, folder: Path) -> tuple[Generate, float]:
     import torch
 
-    libraries = _peak()
+    libraries = peak()
     torch.set_num_threads(threads)
     model = _model()
     sample = model.sample if variant == "eager" else model.sample_cached
@@ -89,7 +91,7 @@ def _eager(variant: str, threads: int, folder: Path) -> tuple[Generate, float]:
 def _onnx(variant: str, threads: int, folder: Path) -> tuple[Generate, float]:
     import onnxruntime
 
-    libraries = _peak()
+    libraries = peak()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
@@ -155,13 +157,6 @@ def _model() -> Any:
 
     torch.manual_seed(20260101)
     return TinyGPT(GPTConfig(n_positions=1024)).eval()
-
-
-def _peak() -> float:
-    import resource
-
-    # Kilobytes on Linux, bytes on macOS.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def measure(lengths: Sequence[int], threads: Sequence[int], repeat: int, folder: Path) -> list[Sample]:
