@@ -80,8 +80,8 @@ def versions_of(lane: Lane) -> dict[str, str]:
     found = {name: installed_version(name) for name in (*_BASE, *lane.packages)}
     if missing := [name for name, version in found.items() if version is None]:
         raise ExportCompatError(f"lane {lane.name!r} needs {', '.join(missing)}; pip install {' '.join(missing)}")
-    # A build of torch for another device is the same release.
-    return {name: str(version).partition("+")[0] for name, version in found.items()}
+    # A build of torch for another device, which a local part names, is the same release.
+    return {name: version.public for name, version in found.items() if version is not None}
 
 
 def key_of(lane: Lane, case: Case, row: Mapping[str, Any]) -> str:

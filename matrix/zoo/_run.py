@@ -35,9 +35,10 @@ def run_zoo(arguments: argparse.Namespace) -> int:
 
 def results_file(folder: Path, dtype: str | None = None) -> Path:
     """Return the file of the installed transformers and torch, and of a type of half precision."""
-    # A build of torch for another device is the same release.
-    versions = [(name, str(installed_version(name)).partition("+")[0]) for name in ("transformers", "torch")]
-    parts = [part for pair in versions for part in pair] + ([dtype] if dtype else [])
+    names = ("transformers", "torch")
+    # A build of torch for another device, which a local part names, is the same release.
+    versions = [version.public for version in map(installed_version, names) if version is not None]
+    parts = [part for pair in zip(names, versions, strict=True) for part in pair] + ([dtype] if dtype else [])
     return folder / f"{'-'.join(parts)}.jsonl"
 
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ._attention_ranks import corrections as attention_ranks
 from ._batch_statistics import corrections as batch_statistics
@@ -128,13 +130,27 @@ def _group_norm(
     rows, channels, *places = x.shape
     # Without rows a size of -1 cannot be inferred, which is what onnxscript has here.
     parts = x.reshape(rows, groups, channels // groups * math.prod(places))
-    # The function of `torch.nn.functional` asks whether a group has more than one element.
-    found = torch.instance_norm(parts, None, None, None, None, True, 0.0, eps, False).reshape(x.shape)
+    is_counted = not free_unbacked_symbols(x)
+    found = (_of_instances(parts, eps) if is_counted else _of_any_rows(parts, eps)).reshape(x.shape)
     weight, bias = (None if item is None else item.reshape(-1, *(1 for _ in places)) for item in (weight, bias))
     found = found if weight is None else found * weight
     found = found if bias is None else found + bias
     # Weights may be in float32 where the rest is in half precision.
-    return found.to(x.dtype)
+    found = found.to(x.dtype)
+    # A view that was captured behind channels that come last needs them there.
+    return found.contiguous(memory_format=suggest_memory_format(x)) if is_counted else found
+
+
+def _of_instances(parts: Any, eps: float) -> Any:
+    # The function of `torch.nn.functional` asks whether a group has more than one element.
+    return torch.instance_norm(parts, None, None, None, None, True, 0.0, eps, False)
+
+
+def _of_any_rows(parts: Any, eps: float) -> Any:
+    """Return the same of rows whose number is data, of which `instance_norm` asks whether there is one."""
+    parts = parts.to(torch.promote_types(parts.dtype, torch.float32))
+    centred = parts - parts.mean(2, keepdim=True)
+    return centred * torch.rsqrt((centred * centred).mean(2, keepdim=True) + eps)
 
 
 def _histc(x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:  # noqa: A002 (upstream's names)
