@@ -39,12 +39,7 @@ def patch_lfm2_list_of_features(original: Callable[..., Any]) -> Callable[..., A
     made = patch_lfm2_get_image_features(original)
 
     def get_image_features(self: Any, *args: Any, **kwargs: Any) -> Any:
-        names = vars(self.multi_modal_projector)
-        names["use_layer_norm"] = True
-        try:
-            found = made(self, *args, **kwargs)
-        finally:
-            del names["use_layer_norm"]
+        found = made(self, *args, **kwargs)
         return found if isinstance(found, list) else found.pooler_output
 
     return get_image_features
@@ -68,7 +63,7 @@ def _projected(projector: Any, patches: Any, sizes: Any) -> Any:
     from exportcompat.patches.toolkit.patch_merging import merged_patches
 
     states = patches[merged_patches(sizes, projector.factor, patches.shape[0])].flatten(1)
-    if projector.use_layer_norm:
+    if projector.layer_norm is not None:
         states = projector.layer_norm(states)
     return projector.linear_2(projector.act(projector.linear_1(states)))
 

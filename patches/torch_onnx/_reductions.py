@@ -68,9 +68,9 @@ def _aminmax(x: Any, *, dim: int | None = None, keepdim: bool = False) -> tuple[
 
 def _any(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Return whether there is an element that is not 0, which of none is false; onnxscript has the largest of none."""
-    axes = list(range(x.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    axes = list(range(x.dim())) if dim is None else dim
     truths = x if x.dtype == torch.bool else x != 0
-    found = truths.to(torch.int64).sum([axis % max(x.dim(), 1) for axis in axes], keepdim) > 0
+    found = truths.to(torch.int64).sum(axes, keepdim) > 0
     return found.to(torch.uint8) if x.dtype == torch.uint8 else found
 
 

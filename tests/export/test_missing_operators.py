@@ -140,6 +140,31 @@ def test_a_file_normalizes_groups_of_no_images(tmp_path: Path) -> None:
         torch.testing.assert_close(torch.from_numpy(found), norm(rows(*shape)), atol=1e-5, rtol=0)
 
 
+class Normalized(Module):  # type: ignore[misc,unused-ignore]
+    """Chosen images `(images, 8, height, width)`, normalized by groups; and those of all, `(places, 8)`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.GroupNorm(4, 8)
+
+    def forward(self, x: Any, is_chosen: Any) -> Any:
+        return self.norm(x.contiguous()[is_chosen]), self.norm(x).permute(0, 2, 3, 1).contiguous().view(-1, 8)
+
+
+@needs_the_spec
+def test_a_file_normalizes_groups_of_chosen_images_and_keeps_channels_last(tmp_path: Path) -> None:
+    def images(*shape: int) -> Any:
+        return rows(*shape).to(memory_format=torch.channels_last)
+
+    model, given = Normalized().eval(), (images(3, 8, 4, 6), torch.tensor([True, False, True]))
+    session = session_of(model, given, tmp_path, ({0: "images", 2: "height", 3: "width"}, {0: "images"}))
+    for chosen in ([True, True, True], [False, False], [False, True, False, True, True]):
+        x, is_chosen = images(len(chosen), 8, 5, 3), torch.tensor(chosen)
+        found = session.run(None, {"x": x.numpy(), "is_chosen": is_chosen.numpy()})
+        for got, wanted in zip(found, model(x, is_chosen), strict=True):
+            torch.testing.assert_close(torch.from_numpy(got), wanted, atol=1e-5, rtol=0)
+
+
 class Counted(Module):  # type: ignore[misc,unused-ignore]
     """The rows of each of 5 experts, as they are counted on a GPU."""
 
