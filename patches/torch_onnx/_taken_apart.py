@@ -8,6 +8,7 @@ import torch
 from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from ._antialiased import corrections as antialiased
 from ._attention_ranks import corrections as attention_ranks
 from ._batch_statistics import corrections as batch_statistics
 from ._complex_shapes import corrections as complex_shapes
@@ -52,6 +53,7 @@ def corrections() -> dict[Any, Callable[..., Any]]:
     """Return a function for each operator that onnxscript translates, but not for every call."""
     aten = torch.ops.aten
     functions: dict[Any, Callable[..., Any]] = {
+        **antialiased(),
         **attention_ranks(),
         **batch_statistics(),
         **number_types(),

@@ -17,7 +17,8 @@ Silently wrong are `//` and `%` of floats, made of a quotient that is rounded to
 not 9, and `div` of integers with a rounding, which goes by float32: off from 16,777,217 on. Of what is scattered with a
 mean, for which ONNX has no reduction, the last one is left. `logsigmoid` and `logaddexp` of large numbers are infinite,
 and `atan2` takes a zero for negative. `cdist` has no function. Adaptive pooling and `area` interpolation count the
-elements of a window in the sample, and are wrong for any other size. Batch normalization in training takes the means of
+elements of a window in the sample, and are wrong for any other size. A map that is resized with `antialias` and
+`align_corners` has elements of other places. Batch normalization in training takes the means of
 other batches, which its module has kept. `label_smoothing`, `divisor_override` and the type
 that `softmax`, `mean` or `sum` shall compute in are dropped, or come too late: the mean of integers is rounded, and a
 router's probabilities are those of half precision. `log1p` and `expm1` lose the digits of what is small, `sign` of NaN

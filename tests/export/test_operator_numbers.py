@@ -270,3 +270,33 @@ def _axes_of(node: Any) -> Any:
     if "axis" in node.attributes:
         return [node.attributes["axis"].as_int()]
     return node.inputs[1].const_value.numpy().tolist()
+
+
+class Resized(Module):  # type: ignore[misc,unused-ignore]
+    """Maps `(batch, channels, height, width)` in the size of others, with corners that are kept, and without edges."""
+
+    def forward(self, x: Any, like: Any) -> Any:
+        sizes = {"bilinear": like.shape[2:], "bicubic": (5, 9)}
+        return [
+            functional.interpolate(x, size=size, mode=mode, antialias=True, align_corners=True)
+            for mode, size in sizes.items()
+        ]
+
+
+def test_a_file_resizes_with_antialias_and_kept_corners(tmp_path: Path) -> None:
+    given, axes = (torch.randn(2, 3, 10, 20), torch.randn(1, 1, 6, 30)), {2: "height", 3: "width"}
+    with apply_patches():
+        torch.onnx.export(
+            Resized(),
+            given,
+            str(tmp_path / "model.onnx"),
+            dynamic_shapes=({0: "batch", **axes}, {2: "rows", 3: "columns"}),
+            dynamo=True,
+            verbose=False,
+        )
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    for shape, size in (((2, 3, 10, 20), (6, 30)), ((1, 3, 7, 4), (19, 2)), ((3, 3, 33, 5), (8, 2))):
+        x, like = torch.randn(shape), torch.randn(1, 1, *size)
+        found = session.run(None, {"x": x.numpy(), "like": like.numpy()})
+        for got, wanted in zip(found, Resized()(x, like), strict=True):
+            torch.testing.assert_close(torch.from_numpy(got), wanted, atol=1e-4, rtol=0)
