@@ -17,11 +17,21 @@ from exportcompat.matrix.checks._check import check
 from exportcompat.matrix.checks._row import caches_of
 from exportcompat.matrix.runs._own_proofs import is_older
 
-ALONE = {"granite_speech", "recurrent_gemma", "rwkv", "xlnet", "xlstm", "mllama", "video_llama_3", *IMAGE_BY_IMAGE}
+ALONE = {
+    "granite_speech",
+    "recurrent_gemma",
+    "rwkv",
+    "udop",
+    "xlnet",
+    "xlstm",
+    "mllama",
+    "video_llama_3",
+    *IMAGE_BY_IMAGE,
+}
 """The models that have no case but the one by `export`.
 
-The first four have no interface of a decoder that one could bring. Of the others it is how `export` finds the sizes of
-their images that is of interest.
+Some have no interface of a decoder that one could bring. Of the others it is how `export` finds the sizes of their
+images that is of interest.
 """
 OLDER = {"lfm2_vl"}
 """The models that the case by `export` has from the zoo: those of the other case begin at a later transformers."""

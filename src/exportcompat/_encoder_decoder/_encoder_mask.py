@@ -1,8 +1,9 @@
-"""The mask of an encoder's states, which models of sounds compute from the mask of their inputs.
+"""The mask of an encoder's states, which some models compute from the mask of their inputs.
 
 An encoder of sounds has fewer states than samples. Some models return a mask with the states (Moonshine from
-transformers 5.2, Canary); others compute it in the decoder's call, from the mask of the sound (Speech2Text, SpeechT5,
-wav2vec 2.0 joined with a decoder). A decoder of its own is given the mask of the states in both cases.
+transformers 5.2, Canary, and UDOP, which has states of an image behind those of the words); others compute it in the
+decoder's call, from the mask of the sound (Speech2Text, SpeechT5, wav2vec 2.0 joined with a decoder). A decoder of its
+own is given the mask of the states in both cases.
 """
 
 import inspect
@@ -36,10 +37,11 @@ def encoder_attention_mask(model: nn.Module, outputs: Any, mask: Tensor | None) 
         ExportCompatError: inputs are padded, and the decoder cannot be told.
     """
     states, modules = outputs[0], shortening(model)
-    if "input_ids" in inspect.signature(model.forward).parameters:
-        return _of_states(mask, states)
+    is_of_texts = "input_ids" in inspect.signature(model.forward).parameters
     if hasattr(outputs, "attention_mask"):
-        return _of_states(outputs.attention_mask, states)
+        return _of_states(mask if is_of_texts and outputs.attention_mask is None else outputs.attention_mask, states)
+    if is_of_texts:
+        return _of_states(mask, states)
     if mask is not None and mask.shape == states.shape[:2]:
         return mask.long()
     if modules:
