@@ -136,6 +136,9 @@ CASES = (
         call("_moonshine_model:make_moonshine"),
         has_model("moonshine"),
     ),
+    forward_case(
+        "udop", "UDOP, words of a document and its image", call("_udop_model:make_udop_encoder"), has_model("udop")
+    ),
     *(
         forward_case(
             f"{name}_voices",

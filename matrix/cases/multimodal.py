@@ -82,7 +82,6 @@ CASES = (
     ),
     _of_the_zoo("mllama", "Mllama, texts with and without an image"),
     _of_the_zoo("lfm2_vl", "LFM2-VL, images of their own sizes"),
-    _of_the_zoo("udop", "UDOP, documents with an image"),
     _of_the_zoo("granite_speech", "Granite Speech", "text2text-generation-with-past"),
     *(_of_the_zoo(name, f"{title} with images of one size") for name, title in IMAGE_BY_IMAGE.items()),
 )

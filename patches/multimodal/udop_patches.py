@@ -114,7 +114,7 @@ SPECS = (
         requires=("transformers>=4.44",),
         reason="UDOP takes tensors apart to find patches that no word lies on: no graph of a document with an image.",
         upstream=(source("models/udop/modeling_udop.py", "v5.24.0"),),
-        proofs=("udop_export",),
+        proofs=("udop",),
         kind="wrap",
     ),
 )

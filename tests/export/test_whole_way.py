@@ -21,7 +21,6 @@ ALONE = {
     "granite_speech",
     "recurrent_gemma",
     "rwkv",
-    "udop",
     "xlnet",
     "xlstm",
     "mllama",
