@@ -271,3 +271,20 @@ def test_states_of_the_encoder_in_place_of_its_inputs(tmp_path: Path) -> None:
     given = {"encoder_outputs": made.get_encoder()(tokens), "attention_mask": torch.ones_like(tokens)}
     with pytest.raises(ExportCompatError, match="did not call the encoder with the inputs encoder_outputs, attention"):
         export(made, given, tmp_path)
+
+
+class _OfDocuments(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """An encoder-decoder of words whose encoder has states of an image behind theirs, as UDOP's."""
+
+    def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:
+        raise NotImplementedError
+
+
+def test_the_mask_that_an_encoder_returns_is_that_of_its_states() -> None:
+    class Outputs(list):
+        attention_mask = torch.tensor([[1, 1, 0, 1, 1]])
+
+    model, outputs, mask = _OfDocuments(), Outputs([torch.zeros(1, 5, 8)]), torch.tensor([[1, 1, 0]])
+    assert torch.equal(encoder_attention_mask(model, outputs, mask), Outputs.attention_mask)
+    # One of words alone returns no mask, and has a state for each of them.
+    assert torch.equal(encoder_attention_mask(model, (torch.zeros(1, 3, 8),), mask), mask)
