@@ -273,7 +273,10 @@ def test_states_of_the_encoder_in_place_of_its_inputs(tmp_path: Path) -> None:
         export(made, given, tmp_path)
 
 
-class _OfDocuments(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+Module: Any = torch.nn.Module
+
+
+class _OfDocuments(Module):  # type: ignore[misc,unused-ignore]
     """An encoder-decoder of words whose encoder has states of an image behind theirs, as UDOP's."""
 
     def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:
@@ -281,7 +284,7 @@ class _OfDocuments(torch.nn.Module):  # type: ignore[misc,unused-ignore]
 
 
 def test_the_mask_that_an_encoder_returns_is_that_of_its_states() -> None:
-    class Outputs(list):
+    class Outputs(list[Any]):
         attention_mask = torch.tensor([[1, 1, 0, 1, 1]])
 
     model, outputs, mask = _OfDocuments(), Outputs([torch.zeros(1, 5, 8)]), torch.tensor([[1, 1, 0]])
