@@ -15,8 +15,11 @@ nox.options.default_venv_backend = "virtualenv"
 TORCH = "2.13.0"
 TRANSFORMERS = ("5.24.0", "4.57.6")
 ONNX = ("onnx", "onnxscript>=0.6", "onnxruntime")
-# Other ways to export and to run the result, by what they are run with.
-LANES = ("openvino==2026.4.1", "executorch==1.4.1")
+# Other ways to export and to run the result, by the release of transformers that they are run with.
+LANES = {
+    "5.24.0": ("openvino==2026.4.1", "executorch==1.4.1", "litert-torch==0.10.0"),
+    "4.57.6": ("optimum-onnx==0.1.0", "olive-ai==0.13.0"),
+}
 # Exporters whose files are judged beside ours, by the release of transformers that they are run with.
 JUDGED = {
     "5.24.0": ("mobius-onnx==0.1.0", "onnxruntime-genai==0.18.0"),
@@ -138,10 +141,14 @@ def zoo(session: nox.Session, transformers: str) -> None:
 
 
 @nox.session
-def lanes(session: nox.Session) -> None:
-    """Export the telling cases beyond ONNX, those that have no current result; `-- --help` says how to choose."""
-    install(session, TRANSFORMERS[0], *CELL_TOOLS, *LANES)
-    run_python(session, "-m", "exportcompat.matrix", "lanes", *session.posargs)
+@nox.parametrize("transformers", TRANSFORMERS)
+def lanes(session: nox.Session, transformers: str) -> None:
+    """Export the telling cases through other tools, those that have no current result; `-- --help` says which."""
+    install(session, transformers, *CELL_TOOLS, *LANES[transformers])
+    # A lane that takes any release is run with the newest one.
+    others = ["--lane", "optimum-onnx", "--lane", "olive"]
+    chosen = session.posargs or ([] if transformers == TRANSFORMERS[0] else others)
+    run_python(session, "-m", "exportcompat.matrix", "lanes", *chosen)
 
 
 @nox.session

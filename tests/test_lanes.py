@@ -135,6 +135,21 @@ class TestRuns:
         with pytest.raises(ExportCompatError, match="no case matches bert; cases of these lanes: llama, "):
             run_lanes(arguments(tmp_path / "none", case=["bert"]))
 
+    def test_what_cannot_be_run_here_is_left_out_unless_it_is_named(
+        self, tmp_path: Path, ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def versions_of(lane: Any) -> dict[str, str]:
+            if lane.name != "torch-export":
+                raise ExportCompatError(f"lane {lane.name!r} needs a tool")
+            return {"torch": "2.13.0", "transformers": "5.24.0"}
+
+        monkeypatch.setattr(driver, "versions_of", versions_of)
+        run_lanes(arguments(tmp_path / "results.jsonl", case=["llama"]))
+        assert ran == ["torch-export llama"]
+        assert "left out: lane 'olive' needs a tool\n" in capsys.readouterr().out
+        with pytest.raises(ExportCompatError, match="lane 'olive' needs a tool"):
+            run_lanes(arguments(tmp_path / "results.jsonl", lane=["olive"], case=["llama"]))
+
 
 def test_what_a_lane_needs_is_said_before_anything_is_run() -> None:
     with pytest.raises(ExportCompatError, match="there is no lane 'opnvino'; did you mean 'openvino'"):

@@ -2,7 +2,17 @@
 
 from exportcompat.registry import ExportCompatError, did_you_mean
 
-from . import _aot_inductor, _executorch, _openvino, _torch_export, _torchscript, _transformers_onnx
+from . import (
+    _aot_inductor,
+    _executorch,
+    _litert,
+    _olive,
+    _openvino,
+    _optimum_onnx,
+    _torch_export,
+    _torchscript,
+    _transformers_onnx,
+)
 from ._lane import Lane
 
 CASES = (
@@ -11,11 +21,12 @@ CASES = (
 )
 """The telling cases: nothing special, a window, two ropes that depend on the length, experts, images, sounds."""
 
-LANES: dict[str, Lane] = {
-    lane.name: lane
-    for module in (_torch_export, _aot_inductor, _torchscript, _transformers_onnx, _openvino, _executorch)
-    for lane in module.LANES
-}
+_MODULES = (
+    *(_torch_export, _aot_inductor, _torchscript, _transformers_onnx),
+    *(_optimum_onnx, _olive, _openvino, _executorch, _litert),
+)
+
+LANES: dict[str, Lane] = {lane.name: lane for module in _MODULES for lane in module.LANES}
 
 
 def find_lane(name: str) -> Lane:

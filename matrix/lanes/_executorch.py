@@ -1,7 +1,6 @@
 """ExecuTorch: transformers' wrapper with a static cache, as optimum-executorch has it, to a `.pte` and its runtime."""
 
 from collections.abc import Mapping
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from exportcompat._verification import Discrepancy, Schedule, run
 from exportcompat.matrix.cases import Case, Forward, Interface, Sample, TensorProgram
 
 from ._batched_experts import COST, LINE, batched_experts
+from ._fixed_sizes import compare_fixed
 from ._lane import Lane
 
 LENGTH = 64
@@ -20,9 +20,6 @@ _SCHEDULES = tuple(
     Schedule(1, lengths, 0, greedy)
     for lengths, greedy in (((5, *(1,) * 32), True), ((6, 1, 5, 1, 3, 9, 1, 20), False), ((40, 1, 3), False))
 )
-
-_SHAPES: Mapping[str, Any] = {"qwen2_5_vl_vision": (((1, 16, 16),), ((1, 8, 32),), ((4, 8, 8),))}
-"""Shapes of the sizes of the sample, by case, where there are any besides: other images of as many patches."""
 
 
 def capture(subject: Any) -> Any:
@@ -113,16 +110,9 @@ def compare(case: Case, loaded: tuple[Path, Any]) -> list[Discrepancy]:
     folder, program = loaded
     if isinstance(case.decoder(), Forward):
         method = program.load_method("forward")
-        return case.compare(TensorProgram(folder, Interface.read(folder), method.execute), partial(_fixed, case))
+        return compare_fixed(case, TensorProgram(folder, Interface.read(folder), method.execute))
     decoder = StatefulDecoder(program)
     return [row for schedule in _SCHEDULES for row in run(decoder, case.decoder(), schedule)]
-
-
-def _fixed(case: Case) -> Any:
-    """Return the model of a case, to be compared at the shapes that a graph of fixed sizes takes."""
-    subject = case.decoder()
-    subject.shapes = _SHAPES.get(case.name, (subject.traced,))
-    return subject
 
 
 LANES = (

@@ -5,16 +5,17 @@ from typing import Any
 from exportcompat.matrix.cases import Sample
 
 
-def flat_model(subject: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return a module around a model, in which its cache is put together, and the tensors of its usual sample.
+def flat_model(subject: Any, sample: Sample | None = None) -> tuple[Any, tuple[Any, ...]]:
+    """Return a module around a model, in which its cache is put together, and the tensors of a sample.
 
     Args:
         subject: a decoder or a `Forward`.
+        sample: its shape; None for the usual one.
     """
     import torch
     from torch.utils import _pytree as pytree
 
-    tensors, structure = pytree.tree_flatten(subject.sample(Sample()))
+    tensors, structure = pytree.tree_flatten(subject.sample(sample or Sample()))
 
     class Flat(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         """Takes and returns the tensors of the model's arguments and results."""

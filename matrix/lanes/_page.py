@@ -41,10 +41,8 @@ nox -s lanes -- --lane openvino       # one lane
 python -m exportcompat.matrix lanes --page docs/lanes.md
 ```
 
-The models have random weights and two layers; what they stand for is in the table. optimum-onnx and Olive run with an
-older transformers; what was run of them is under [Other exporters](exporters.md). LiteRT is no lane: litert-torch
-0.10.0 refuses a Llama whose lengths are dynamic, as it makes 32-bit numbers of 64-bit ones (`'<=' not supported between
-instances of 'int' and 'Node'`).
+The models have random weights and two layers; what they stand for is in the table. Lanes need releases of transformers
+that do not go together, so that `nox -s lanes` is a session for each.
 """
 
 
