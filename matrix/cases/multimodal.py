@@ -83,5 +83,6 @@ CASES = (
     _of_the_zoo("mllama", "Mllama, texts with and without an image"),
     _of_the_zoo("lfm2_vl", "LFM2-VL, images of their own sizes"),
     _of_the_zoo("granite_speech", "Granite Speech", "text2text-generation-with-past"),
+    _of_the_zoo("granite_docling", "Granite Docling, tiles that a mask picks"),
     *(_of_the_zoo(name, f"{title} with images of one size") for name, title in IMAGE_BY_IMAGE.items()),
 )

@@ -16,7 +16,7 @@ from exportcompat._observer._passed_on import without_passed_on
 from exportcompat._observer._record import Part, Record, take
 from exportcompat._observer._text_only_decoder import TextOnlyDecoder
 from exportcompat._verification._onnx_file import OnnxFile
-from exportcompat.matrix.cases._catalogue import find_case
+from exportcompat.matrix.cases import Sample, find_case
 from exportcompat.patches.multimodal._feature_merge import _Rows, patch_feature_merge, placed
 from exportcompat.patches.multimodal.lfm2_vl_merge import _of_images
 from exportcompat.patches.toolkit.wrapping import changed
@@ -63,6 +63,17 @@ def test_images_and_types_of_tokens_have_the_axes_of_a_decoder() -> None:
     assert shapes["pixel_values"] == {0: "pixel_values_0", 1: "pixel_values_1"}
     assert shapes["pixel_attention_mask"] == {0: "pixel_attention_mask_0", 1: "pixel_attention_mask_1"}
     assert observer.infer_arguments(1)["pixel_values"].shape[0] == 0
+
+
+@pytest.mark.skipif(not find_case("granite_docling_export").exists(), reason="transformers has it from 5.24 on")
+def test_a_mask_of_tiles_has_as_many_as_there_are() -> None:
+    decoder = find_case("granite_docling_export").decoder()
+    observer = InputObserver()
+    with apply_patches(), observer(decoder.model, store_n_calls=STORED):
+        decoder.model.generate(**decoder.sample(Sample()), max_new_tokens=STORED)
+    shapes = observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+    assert shapes["pixel_values"] == {0: "pixel_values_0", 1: "pixel_values_1"}
+    assert shapes["pixel_attention_mask"] == {0: "pixel_attention_mask_0", 1: "pixel_attention_mask_1"}
 
 
 @pytest.mark.parametrize("name", [name for name in ("qwen2_vl", "qwen3_5") if find_case(name).exists()])

@@ -19,6 +19,7 @@ from exportcompat.matrix.runs._own_proofs import is_older
 
 ALONE = {
     "granite_speech",
+    "granite_docling",
     "recurrent_gemma",
     "rwkv",
     "xlnet",

@@ -61,6 +61,9 @@ GRIDS = ("image_grid_thw", "image_grid_hw", "grid_thw")
 _PATCHES = ("pixel_values", 2)
 """Rows of patches of all images, and how many axes they have."""
 
+_TILES: Mapping[str, int] = {"pixel_attention_mask": 2, "pixel_values": 5}
+"""Arguments that say which parts of an image are no padding, and the parts, with how many axes these have."""
+
 _MEMORIES = "mems"
 """The argument of XLNet and its kin that has states of tokens so far, `(memory, batch, hidden)` for each layer."""
 
@@ -140,11 +143,17 @@ def _roles(aligned: Aligned, path: str) -> Mapping[int, str]:
         return {0: BATCH}
     if are_patches(path, aligned.donors[path]) and not set(GRIDS).isdisjoint(aligned.paths):
         return {0: f"{path}_0"}
+    tiles = {1: "images"} if path in _TILES and _has_tiles(aligned) else {}
     if aligned.is_decoder:
-        return _DECODER_ROLES.get((path, rank), {})
+        return {**_DECODER_ROLES.get((path, rank), {}), **tiles}
     # Without a cache there is nothing before the sequence.
     alone = {TOTAL: SEQUENCE, ALL_STATES: STATES}
-    return {axis: alone.get(role, role) for axis, role in _ROLES.get((path, rank), {}).items()}
+    return {**{axis: alone.get(role, role) for axis, role in _ROLES.get((path, rank), {}).items()}, **tiles}
+
+
+def _has_tiles(aligned: Aligned) -> bool:
+    """Say whether there are parts of images, and what says for each whether it is padding."""
+    return all(name in aligned.donors and aligned.donors[name].dim() == rank for name, rank in _TILES.items())
 
 
 def are_patches(path: str, tensor: Any) -> bool:
