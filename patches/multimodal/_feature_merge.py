@@ -25,8 +25,7 @@ GRIDS = "image_grid_thw"
 def patch_feature_merge(original: Callable[..., Any]) -> Callable[..., Any] | Unchanged:
     """Make a method split, count and place features without a question on data while it is traced."""
     code = inspect.unwrap(original).__code__
-    # A name that a comprehension uses, too, is a cell.
-    names = {*code.co_names, *code.co_varnames, *code.co_cellvars}
+    names = {*code.co_names, *code.co_varnames}
     if GRIDS in names:
         return Unchanged("its images have sizes of their own, which is mended for each model")
     if code.co_name == "inputs_merger":
@@ -170,10 +169,9 @@ class _Splitting(_Merging):
         self._answers |= {
             Tensor.split: _unsplit,
             torch.split: _unsplit,
-            # `list` of the features of all images asks how many there are, and takes them apart.
+            # `list` of the features of all images asks how many there are, and takes them apart; so does `tolist`.
             Tensor.__len__: lambda tensor: 1 if _is_open(tensor) else NotImplemented,
             Tensor.unbind: _unbound,
-            Tensor.tolist: _listed,
         }
 
 
@@ -343,12 +341,6 @@ def _unbound(tensor: Any, dim: int = 0) -> Any:
         # Height and width of each image, from which the number of its features is computed.
         return ([_Whole()] * 2,) if tensor.shape[1] == 2 else NotImplemented
     return (tensor.flatten(0, 1),) if _is_open(tensor) else NotImplemented
-
-
-def _listed(sizes: Any) -> Any:
-    """Return the sizes of the images of each text, which are as many as there are texts."""
-    is_open = sizes.dim() == 1 and not sizes.is_floating_point() and isinstance(sizes.shape[0], torch.SymInt)
-    return [_Whole()] if is_open else NotImplemented
 
 
 def _is_open(tensor: Any) -> bool:

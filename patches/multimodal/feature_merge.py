@@ -32,8 +32,6 @@ _WORDS = (
     "split_sizes",
     "num_real_images_per_batch",
     "real_images_inds",
-    # Granite Docling picks the tiles of all images.
-    "tile_sample_index",
 )
 
 SPECS = (

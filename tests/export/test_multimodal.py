@@ -65,7 +65,7 @@ def test_images_and_types_of_tokens_have_the_axes_of_a_decoder() -> None:
     assert observer.infer_arguments(1)["pixel_values"].shape[0] == 0
 
 
-@pytest.mark.skipif(not find_case("granite_docling_export").exists(), reason="transformers has it from 5.24 on")
+@pytest.mark.skipif(not find_case("granite_docling_export").exists(), reason="transformers has it from 5.23 on")
 def test_a_mask_of_tiles_has_as_many_as_there_are() -> None:
     decoder = find_case("granite_docling_export").decoder()
     observer = InputObserver()
