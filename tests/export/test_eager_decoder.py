@@ -76,6 +76,21 @@ def test_a_decoder_is_compared_with_what_upstream_means(model_type: str, tmp_pat
     assert made.discrepancies.success, str(made.discrepancies)
 
 
+def test_kinds_of_tokens_that_come_with_every_call_are_compared_in_every_call(tmp_path: Path) -> None:
+    """The tokenizers of 4.57 make them for GPT-2, which adds what the word table has for each."""
+    transformers = pytest.importorskip("transformers", reason="the models are those of transformers")
+    config = transformers.GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=4, n_positions=128)
+    tokens = torch.randint(3, 60, (1, 5))
+    inputs = {
+        "input_ids": tokens,
+        "attention_mask": torch.ones_like(tokens),
+        "token_type_ids": torch.zeros_like(tokens),
+    }
+    made = export(transformers.GPT2LMHeadModel(config).eval(), inputs, tmp_path)
+    assert made.discrepancies is not None
+    assert made.discrepancies.success, str(made.discrepancies)
+
+
 @pytest.mark.skipif(not HAS_OWN_MASKS, reason="caches slide from transformers 4.56 on, masks know of it from 5.2 on")
 def test_it_is_said_that_eager_has_the_mask_of_other_keys(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="the models are those of transformers")

@@ -18,6 +18,7 @@ from ._padded_companion import NOTE, is_prompt, needs_companion, with_companion,
 from ._tree import Tree
 
 _STATES, _PADDING = 11, 3
+_KINDS = "token_type_ids"
 """Length of the states of an encoder in a call that is made up, and of their padding."""
 
 
@@ -115,6 +116,8 @@ class EagerDecoder:
             {"use_cache": flag} if "use_cache" in signature.parameters else {} for flag in (True, False)
         )
         self._whole = self._cached if has_states else self._uncached
+        # `generate` passes the kinds of tokens with every call, or with the first alone.
+        self._has_kinds = None not in aligned.shapes(_KINDS)
         self._is_accompanied: bool | None = None
         self._device = next(iter(aligned.donors.values())).device
         cache = _cache(aligned)
@@ -127,7 +130,8 @@ class EagerDecoder:
         if self._is_recomputed:
             return self._recomputed(inputs, cache)
         torch = require("torch", "torch")
-        tokens = {} if cache is not None else {"token_type_ids": torch.zeros_like(inputs["input_ids"])}
+        is_told = cache is None or self._has_kinds
+        tokens = {_KINDS: torch.zeros_like(inputs["input_ids"])} if is_told else {}
         # The model may be on another device than the comparison.
         given = {**tokens, **inputs}
         given = {name: given[name].to(self._device) for name in self._inputs if name in given}
