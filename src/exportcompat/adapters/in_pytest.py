@@ -27,8 +27,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Write how many tests have used each spec."""
-    terminalreporter.section("exportcompat")
+    terminalreporter.section("exportcompat: tests that used a spec")
     for name, count in sorted(_used.items()):
-        terminalreporter.write_line(f"{name}: {count} tests")
+        terminalreporter.write_line(f"{count:6} {name}")
     if not _used:
-        terminalreporter.write_line("no test has used a spec")
+        terminalreporter.write_line("none")
