@@ -166,6 +166,8 @@ def downstream(session: nox.Session, recipe: str) -> None:
     check, transformers, *others = RECIPES[recipe]
     name, _, version = recipe.rpartition("-")
     install(session, transformers, *CELL_TOOLS, f"{name}=={version}", *others)
+    # What an index has of torchvision may be for another build of torch, and then nothing imports; no decoder needs it.
+    session.run("uv", "pip", "uninstall", "--quiet", "--python", str(Path(session.bin) / "python"), "torchvision")
     arguments = ["-W", "ignore", f"docs/recipes/{check}"]
     session.run("python", *arguments, env={"PYTHONSAFEPATH": "1", "HF_HUB_OFFLINE": "1"}, success_codes=[1])
     folder = session.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True)

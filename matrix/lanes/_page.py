@@ -36,8 +36,8 @@ patches caches are taken apart all the same, since every exporter has pytree nod
 """
 _COMMANDS = """
 ```sh
-nox -s lanes                          # what has no current result
-nox -s lanes -- --lane openvino       # one lane
+nox -s lanes                                                          # what has no current result
+nox -s "lanes(transformers='5.24.0')" -- --lane openvino              # one lane
 python -m exportcompat.matrix lanes --page docs/lanes.md
 ```
 
