@@ -22,9 +22,7 @@ _PADDING = (0, 2, 4)
 
 
 def capture(subject: Any) -> Any:
-    """Return the model whose cache is put together within it, and the tensors of its sample.
-
-    The package captures and converts in one step.
+    """Convert a model whose cache is put together within it; the package captures and converts in one step.
 
     Args:
         subject: a decoder or a `Forward`.

@@ -17,8 +17,8 @@ from ._last_keys import mask_makers, masks_of_last_keys
 from ._padded_companion import NOTE, is_prompt, needs_companion, with_companion, without_companion
 from ._tree import Tree
 
-_STATES, _PADDING = 11, 3
 _KINDS = "token_type_ids"
+_STATES, _PADDING = 11, 3
 """Length of the states of an encoder in a call that is made up, and of their padding."""
 
 
