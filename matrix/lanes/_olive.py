@@ -1,7 +1,6 @@
 """Olive: its `OnnxConversion` by way of `torch.onnx.export(dynamo=True)`, and the file in ONNX Runtime."""
 
 from importlib import import_module
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -17,20 +16,15 @@ def capture(subject: Any) -> "TemporaryDirectory[str]":
     Args:
         subject: a decoder.
     """
-    made = TemporaryDirectory()
-    source = str(Path(made.name, "source"))
-    subject.model.save_pretrained(source)
     olive: Any = import_module("olive.passes.olive_pass")
     conversion: Any = import_module("olive.passes.onnx.conversion").OnnxConversion
-    handler: Any = import_module("olive.model").HfModelHandler(model_path=source, task="text-generation-with-past")
-    made_by = olive.create_pass_from_dict(conversion, _OPTIONS, disable_search=True)
-    made_by.run(handler, str(Path(made.name, "file")))
+    handler: Any = import_module("olive.model").HfModelHandler
+    made = TemporaryDirectory()
+    with TemporaryDirectory() as source:
+        subject.model.save_pretrained(source)
+        step = olive.create_pass_from_dict(conversion, _OPTIONS, disable_search=True)
+        step.run(handler(model_path=source, task="text-generation-with-past"), made.name)
     return made
-
-
-def load_file(folder: Path) -> Path:
-    """Return the file of the decoder."""
-    return load(folder, "file/model.onnx")
 
 
 LANES = (
@@ -39,7 +33,7 @@ LANES = (
         title="Olive, `OnnxConversion`",
         capture=capture,
         convert=convert,
-        load=load_file,
+        load=load,
         packages=("olive-ai", "onnx", "onnxscript", "onnxruntime"),
         cases=(*CASES, "mixtral"),
         how_dynamic="batch and lengths",

@@ -1,7 +1,6 @@
 """optimum-onnx, which is what `optimum-cli export onnx` runs, and its file in ONNX Runtime."""
 
 from importlib import import_module
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -23,18 +22,13 @@ def capture(subject: Any) -> "TemporaryDirectory[str]":
     return made
 
 
-def load_file(folder: Path) -> Path:
-    """Return the file of the decoder."""
-    return load(folder, "model.onnx")
-
-
 LANES = (
     Lane(
         name="optimum-onnx",
         title="`optimum-cli export onnx`",
         capture=capture,
         convert=convert,
-        load=load_file,
+        load=load,
         packages=("optimum-onnx", "onnx", "onnxruntime"),
         cases=CASES,
         how_dynamic="batch and lengths",
